@@ -1,0 +1,48 @@
+#pragma once
+// The slots of one rank: places for one expert's packed weights each, and the table that says which
+// expert lies where. The table is the truth when a call is served: held or refused.
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ids.h"
+#include "memory/pool.h"
+
+namespace fasteep {
+
+struct ExpertKey {
+  LayerId layer;
+  ExpertId expert;
+  auto operator<=>(const ExpertKey&) const = default;
+};
+
+// Threads: the rank's serving (step) thread only. Loading may write a slot that is not published yet.
+class ExpertSlots {
+ public:
+  // slot_bytes: ffn_size_bytes of the model; all slots' address range is reserved now.
+  static Result<ExpertSlots> create(int num_slots, size_t slot_bytes, DeviceLedger& ledger);
+
+  int num_slots() const;
+  int num_free() const;
+  size_t slot_bytes() const;
+  size_t committed_bytes() const;
+
+  // Takes a free slot and commits its pages; it holds nothing until publish(). Error kExhausted.
+  Result<SlotId> acquire();
+  std::byte* data(SlotId slot);
+  void publish(SlotId slot, ExpertKey key);          // now calls find it. The key must not be held yet.
+  void withdraw(ExpertKey key);                      // calls are refused from now on; the slot is free again
+  const std::byte* find(ExpertKey key) const;        // weights, or nullptr: refuse
+  std::vector<ExpertKey> held() const;
+
+ private:
+  ExpertSlots(MemoryPool pool, int num_slots, size_t slot_bytes);
+  MemoryPool pool_;
+  size_t slot_bytes_;
+  std::vector<std::optional<ExpertKey>> keys_;
+  std::vector<bool> taken_;
+  std::vector<SlotId> slot_of_;   // (layer, expert) -> slot, dense after the first publish of a layer
+  std::unordered_map<uint64_t, SlotId> index_;
+};
+
+}  // namespace fasteep
