@@ -16,7 +16,7 @@ BUILD_PACKAGES := g++ cmake ninja-build ccache pkg-config libboost1.81-dev nlohm
   libprotobuf-dev protobuf-compiler libpcre2-dev libutf8proc-dev libcli11-dev libyaml-cpp-dev \
   libspdlog-dev libfmt-dev prometheus-cpp-dev libhwloc-dev libxxhash-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev \
-  clang clang-format clang-tidy libclang-rt-14-dev python3 curl
+  clang-16 libclang-rt-16-dev clang-format clang-tidy python3 git
 
 .PHONY: build serve test check test-unit test-debug test-tsan test-fuzz test-style test-slow bench \
   format docs build-packages test-packages clean
