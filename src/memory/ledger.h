@@ -1,6 +1,6 @@
 #pragma once
-// Grants bytes of one device (a host's memory share of one rank, for now) to pools by tag. Nothing is
-// committed without a grant; the grants sum to at most the capacity, always.
+// Grants bytes of one device (a host's memory share of one rank, for now) to pools by tag. Nothing
+// is committed without a grant; the grants sum to at most the capacity, always.
 #include <array>
 #include <cstddef>
 

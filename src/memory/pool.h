@@ -1,6 +1,7 @@
 #pragma once
 // Address-stable memory by tag: a pool reserves its greatest range once and commits or releases
-// physical pages in place. Packed weights and KV blocks keep their addresses over any number of sleeps.
+// physical pages in place. Packed weights and KV blocks keep their addresses over any number of
+// sleeps.
 #include <cstddef>
 #include <memory>
 #include <string_view>
@@ -30,6 +31,9 @@ class MemoryPool {
   size_t reserved_bytes() const;
   size_t committed_bytes() const;
   PoolTag tag() const;
+  // Committed slabs that the kernel would not make huge: slower to touch and to release. Logged
+  // once.
+  int plain_slabs() const;
 
   // Makes [offset, offset + size) usable (zero-filled where new). Idempotent per slab. Errors:
   // kExhausted with the ledger's numbers, or the kernel's refusal.
