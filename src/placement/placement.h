@@ -12,10 +12,10 @@ struct PlacementOptions {
 // spread evenly, rounded up.
 int slots_per_layer(int num_experts, int num_redundant_experts, int num_ranks);
 
-// The first view. Experts are dealt round-robin, each layer starting at another rank so that uneven
-// remainders spread; the redundant replicas go to the ranks with the fewest slots used in the layer,
-// never beside a replica of the same expert. Any number of ranks from 1 up to 127; it need not
-// divide the experts. Errors: kInvalidInput with the numbers.
+// The first view. Experts are dealt round-robin, each layer going on at the rank where the one
+// before stopped, so that uneven remainders spread; the redundant replicas go to the ranks with the
+// fewest slots used in the layer, never beside a replica of the same expert. Any number of ranks
+// from 1 up to 127; it need not divide the experts. Errors: kInvalidInput with the numbers.
 Result<View> initial_view(Epoch epoch, std::vector<Member> members, ModelShape shape,
                           const PlacementOptions& options);
 

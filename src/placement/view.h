@@ -18,11 +18,12 @@ struct Member {
 
 struct Replica {
   RankId rank;
-  uint16_t share = 1;  // weight of this replica in the traffic of its expert, relative to the others
+  uint16_t share =
+      1;  // weight of this replica in the traffic of its expert, relative to the others
   bool operator==(const Replica&) const = default;
 };
 
-struct ModelShape {  // of the experts: every MoE layer has the same number
+struct ModelShape {                 // of the experts: every MoE layer has the same number
   std::vector<LayerId> moe_layers;  // increasing
   int num_experts = 0;              // logical experts per MoE layer
 };
@@ -30,12 +31,13 @@ struct ModelShape {  // of the experts: every MoE layer has the same number
 // Threads: immutable, shared by pointer between the control and step parts of a rank.
 class View {
  public:
-  // replicas[i * num_experts + e]: of expert e in moe_layers[i], at least one, ranks distinct and members.
+  // replicas[i * num_experts + e]: of expert e in moe_layers[i], at least one, ranks distinct and
+  // members.
   static Result<View> create(Epoch epoch, std::vector<Member> members, ModelShape shape,
                              std::vector<std::vector<Replica>> replicas);
 
   Epoch epoch() const { return epoch_; }
-  std::span<const Member> members() const { return members_; }   // increasing rank
+  std::span<const Member> members() const { return members_; }  // increasing rank
   bool is_member(RankId rank, Incarnation incarnation) const;
   const ModelShape& shape() const { return shape_; }
   std::span<const Replica> replicas(LayerId layer, ExpertId expert) const;
@@ -51,6 +53,7 @@ class View {
   std::vector<std::vector<Replica>> replicas_;
 };
 
-using ViewPtr = std::shared_ptr<const View>;  // owners: every step still using it, and the newest pointer
+using ViewPtr =
+    std::shared_ptr<const View>;  // owners: every step still using it, and the newest pointer
 
 }  // namespace fasteep
