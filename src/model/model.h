@@ -11,10 +11,12 @@
 #include "memory/kv_blocks.h"
 #include "model/model_config.h"
 #include "model/replicated_weights.h"
+#include "model/workspace.h"
 
 namespace fasteep {
 
-// One sequence's rows in a batch: its tokens stand at [first_row, first_row + num_rows) of `tokens`.
+// One sequence's rows in a batch: its tokens stand at [first_row, first_row + num_rows) of
+// `tokens`.
 struct BatchSequence {
   int first_row = 0, num_rows = 0, first_position = 0;
   std::span<const BlockId> blocks;
@@ -28,16 +30,18 @@ struct Batch {
 // Threads: the rank's step thread. Nothing allocates after the first batch of the greatest size.
 class Model {
  public:
-  // Everything handed in outlives the model.
-  Model(const ModelConfig& config, DType dtype, const ReplicatedWeights& weights, Kernels& kernels,
-        Exchange& exchange, KvBlocks& kv);
+  // Everything handed in by reference outlives the model. The workspace bounds a batch's rows; the
+  // size of the KV blocks says how many tokens each holds.
+  Model(const ModelConfig& config, const ReplicatedWeights& weights, Kernels& kernels,
+        Exchange& exchange, KvBlocks& kv, Workspace workspace);
   ~Model();
 
-  // logits: [logit_rows.size(), vocab_size]. Errors are the exchange's.
+  // logits: [logit_rows.size(), vocab_size]. Errors are the exchange's, and kInvalidInput when an
+  // activation is not finite (a broken checkpoint).
   Result<void> forward(const Batch& batch, Span2<float> logits);
 
-  // Tests look at the residual stream: called with (0, embeddings), (i + 1, after layer i), the last
-  // one after the final norm; rows [num_rows, hidden].
+  // Tests look at the residual stream: called with (0, embeddings), (i + 1, after layer i), the
+  // last one after the final norm; rows [num_rows, hidden].
   void tap_hidden(std::function<void(int index, Span2<const float> rows)> tap);
 
  private:

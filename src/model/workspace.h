@@ -1,0 +1,52 @@
+#pragma once
+// The activations of one forward pass, in one pool sized from the most rows of a batch.
+#include "base/result.h"
+#include "base/span2.h"
+#include "memory/pool.h"
+#include "model/model_config.h"
+
+namespace fasteep {
+
+// Exact bytes, before the pool rounds up to slabs.
+size_t workspace_size_bytes(const ModelConfig& config, int max_rows);
+
+// Threads: the rank's step thread.
+class Workspace {
+ public:
+  // max_rows: max_num_batched_tokens.
+  static Result<Workspace> create(const ModelConfig& config, int max_rows, DeviceLedger& ledger);
+
+  int max_rows() const { return max_rows_; }
+  size_t committed_bytes() const { return pool_.committed_bytes(); }
+
+  // The first `rows` rows of each buffer. The residual stream:
+  Span2<float> x(int rows) const { return {x_, rows, config_->hidden_size}; }
+  Span2<float> normed(int rows) const { return {normed_, rows, config_->hidden_size}; }
+  // A sublayer's output before it is added to x:
+  Span2<float> branch(int rows) const { return {branch_, rows, config_->hidden_size}; }
+  Span2<float> qkv(int rows) const { return {qkv_, rows, config_->qkv_outputs()}; }
+  Span2<float> heads(int rows) const {
+    return {heads_, rows, config_->num_heads * config_->head_dim};
+  }
+  Span2<float> router_logits(int rows) const { return {logits_, rows, config_->num_experts}; }
+  Span2<int32_t> expert_ids(int rows) const { return {ids_, rows, config_->top_k}; }
+  Span2<float> expert_weights(int rows) const { return {weights_, rows, config_->top_k}; }
+  Span2<float> cos(int rows) const { return {cos_, rows, config_->head_dim / 2}; }
+  Span2<float> sin(int rows) const { return {sin_, rows, config_->head_dim / 2}; }
+  // Rows rounded to the model's type, for dense layers: [max_rows, hidden], 4 bytes each at most.
+  std::byte* rounded() const { return rounded_; }
+
+ private:
+  friend size_t workspace_size_bytes(const ModelConfig& config, int max_rows);
+  Workspace(MemoryPool pool, const ModelConfig& config, int max_rows);
+
+  MemoryPool pool_;
+  const ModelConfig* config_;
+  int max_rows_ = 0;
+  float *x_ = nullptr, *normed_ = nullptr, *branch_ = nullptr, *qkv_ = nullptr, *heads_ = nullptr,
+        *logits_ = nullptr, *weights_ = nullptr, *cos_ = nullptr, *sin_ = nullptr;
+  int32_t* ids_ = nullptr;
+  std::byte* rounded_ = nullptr;
+};
+
+}  // namespace fasteep
