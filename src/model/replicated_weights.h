@@ -13,8 +13,6 @@
 
 namespace fasteep {
 
-class Carver;
-
 // Views into the pool. Norms and biases are float32 whatever the model's type.
 struct LayerWeights {
   std::span<const float> input_norm, post_norm;  // [hidden]
@@ -49,7 +47,6 @@ class ReplicatedWeights {
   size_t committed_bytes() const { return pool_.committed_bytes(); }
 
  private:
-  friend size_t replicated_size_bytes(const ModelConfig& config, DType dtype);
   ReplicatedWeights(MemoryPool pool, const ModelConfig& config, DType dtype);
   class Loader;
 

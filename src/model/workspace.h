@@ -7,6 +7,8 @@
 
 namespace fasteep {
 
+class Carver;
+
 // Exact bytes, before the pool rounds up to slabs.
 size_t workspace_size_bytes(const ModelConfig& config, int max_rows);
 
@@ -20,33 +22,40 @@ class Workspace {
   size_t committed_bytes() const { return pool_.committed_bytes(); }
 
   // The first `rows` rows of each buffer. The residual stream:
-  Span2<float> x(int rows) const { return {x_, rows, config_->hidden_size}; }
-  Span2<float> normed(int rows) const { return {normed_, rows, config_->hidden_size}; }
+  Span2<float> x(int rows) const { return {buffers_.x, rows, config_->hidden_size}; }
+  Span2<float> normed(int rows) const { return {buffers_.normed, rows, config_->hidden_size}; }
   // A sublayer's output before it is added to x:
-  Span2<float> branch(int rows) const { return {branch_, rows, config_->hidden_size}; }
-  Span2<float> qkv(int rows) const { return {qkv_, rows, config_->qkv_outputs()}; }
+  Span2<float> branch(int rows) const { return {buffers_.branch, rows, config_->hidden_size}; }
+  Span2<float> qkv(int rows) const { return {buffers_.qkv, rows, config_->qkv_outputs()}; }
   Span2<float> heads(int rows) const {
-    return {heads_, rows, config_->num_heads * config_->head_dim};
+    return {buffers_.heads, rows, config_->num_heads * config_->head_dim};
   }
-  Span2<float> router_logits(int rows) const { return {logits_, rows, config_->num_experts}; }
-  Span2<int32_t> expert_ids(int rows) const { return {ids_, rows, config_->top_k}; }
-  Span2<float> expert_weights(int rows) const { return {weights_, rows, config_->top_k}; }
-  Span2<float> cos(int rows) const { return {cos_, rows, config_->head_dim / 2}; }
-  Span2<float> sin(int rows) const { return {sin_, rows, config_->head_dim / 2}; }
-  // Rows rounded to the model's type, for dense layers: [max_rows, hidden], 4 bytes each at most.
-  std::byte* rounded() const { return rounded_; }
+  Span2<float> router_logits(int rows) const {
+    return {buffers_.router_logits, rows, config_->num_experts};
+  }
+  Span2<int32_t> expert_ids(int rows) const { return {buffers_.expert_ids, rows, config_->top_k}; }
+  Span2<float> expert_weights(int rows) const {
+    return {buffers_.expert_weights, rows, config_->top_k};
+  }
+  Span2<float> cos(int rows) const { return {buffers_.cos, rows, config_->head_dim / 2}; }
+  Span2<float> sin(int rows) const { return {buffers_.sin, rows, config_->head_dim / 2}; }
+  // Rows rounded to the model's type, for dense layers: [max_rows, hidden], at most 4 bytes each.
+  std::byte* rounded() const { return buffers_.rounded; }
 
  private:
+  struct Buffers {
+    float *x, *normed, *branch, *qkv, *heads, *router_logits, *expert_weights, *cos, *sin;
+    int32_t* expert_ids;
+    std::byte* rounded;
+  };
   friend size_t workspace_size_bytes(const ModelConfig& config, int max_rows);
+  static Buffers carve(Carver& carver, const ModelConfig& config, size_t rows);
   Workspace(MemoryPool pool, const ModelConfig& config, int max_rows);
 
   MemoryPool pool_;
   const ModelConfig* config_;
   int max_rows_ = 0;
-  float *x_ = nullptr, *normed_ = nullptr, *branch_ = nullptr, *qkv_ = nullptr, *heads_ = nullptr,
-        *logits_ = nullptr, *weights_ = nullptr, *cos_ = nullptr, *sin_ = nullptr;
-  int32_t* ids_ = nullptr;
-  std::byte* rounded_ = nullptr;
+  Buffers buffers_ = {};
 };
 
 }  // namespace fasteep
