@@ -26,8 +26,9 @@ struct KvShape {
 struct AttentionSequence {
   int first_row = 0;
   int num_rows = 0;
-  int first_position = 0;                   // of first_row
-  std::span<std::byte* const> blocks;       // block i holds positions [i * block_tokens, ...) of this layer
+  int first_position = 0;  // of first_row
+  std::span<std::byte* const>
+      blocks;  // block i holds positions [i * block_tokens, ...) of this layer
 };
 
 }  // namespace fasteep

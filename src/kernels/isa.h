@@ -14,7 +14,7 @@ enum class Isa {
   kAvx2,        // 8 lanes; bfloat16 weights are widened to float32
   kAvx512,      // 16 lanes; bfloat16 weights are widened to float32
   kAvx512Bf16,  // bfloat16 pairs by vdpbf16ps; float32 models as kAvx512
-};                // AMX takes its place here: a new Isa, its own tile kernels, the same packing contract
+};  // AMX takes its place here: a new Isa, its own tile kernels, the same packing contract
 
 std::string_view to_string(Isa isa);
 Result<Isa> parse_isa(std::string_view name);

@@ -51,18 +51,19 @@ class Kernels {
   ThreadPool& pool();
 
   // y[r, o] = sum_k x[r, k] * w[o, k] (+ bias[o] if given, added last). x: [rows, inputs].
-  void gemm(const PackedMatrix& w, Span2<const float> x, std::span<const float> bias, Span2<float> y);
+  void gemm(const PackedMatrix& w, Span2<const float> x, std::span<const float> bias,
+            Span2<float> y);
 
   // For each group and each of its entries e: outputs[e][0..hidden) = ffn(inputs[e]). inputs[e]
-  // points to [hidden] values of shape.dtype, outputs[e] to [hidden] floats, neither needs alignment
-  // beyond its element. No two entries share an output. Whole experts go to one thread while there
-  // are enough of them; otherwise outputs are split.
+  // points to [hidden] values of shape.dtype, outputs[e] to [hidden] floats, neither needs
+  // alignment beyond its element. No two entries share an output. Whole experts go to one thread
+  // while there are enough of them; otherwise outputs are split.
   void grouped_ffn(const FfnShape& shape, std::span<const FfnGroup> groups,
                    std::span<const std::byte* const> inputs, std::span<float* const> outputs);
 
   // out = weight * (x * rsqrt(mean(x^2) + eps)), rows independent. x, out: [rows, n]; may alias.
-  // With round_to == kBFloat16 the normalised value is rounded to bfloat16 before the weight, and the
-  // product again (the reference's order).
+  // With round_to == kBFloat16 the normalised value is rounded to bfloat16 before the weight, and
+  // the product again (the reference's order).
   void rms_norm(Span2<const float> x, std::span<const float> weight, float eps, DType round_to,
                 Span2<float> out);
 
@@ -94,7 +95,8 @@ class Kernels {
   // position p sees positions 0..p, in runs of kAttentionRun positions in order with an online
   // softmax, so that chunked prefill, decode and recompute give the same bits.
   void attention(const KvShape& shape, int heads, float scale,
-                 std::span<const AttentionSequence> sequences, Span2<const float> q, Span2<float> out);
+                 std::span<const AttentionSequence> sequences, Span2<const float> q,
+                 Span2<float> out);
 
  private:
   struct State;

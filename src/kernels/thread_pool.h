@@ -6,8 +6,8 @@
 
 namespace fasteep {
 
-// Threads: parallel_for is called by one thread at a time (the rank's step thread), which takes part.
-// Workers spin for `spin` after a task, then sleep on a futex; an idle pool uses no CPU.
+// Threads: parallel_for is called by one thread at a time (the rank's step thread), which takes
+// part. Workers spin for `spin` after a task, then sleep on a futex; an idle pool uses no CPU.
 class ThreadPool {
  public:
   // cpus: where to pin (worker i, the caller is index 0 and is not pinned here); empty: no pinning.
