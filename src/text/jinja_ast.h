@@ -114,11 +114,12 @@ struct Statement {
 
 // What a template is seen to do with messages, for the preparation of its input.
 struct TemplateFacts {
-  bool iterates_content = false;      // for ... in (...)content
-  bool tests_content_string = false;  // content is string (or iterable, sequence, mapping)
-  bool tests_content_none = false;    // content is none, is defined
-  bool arguments_as_object = false;   // arguments | tojson, arguments.items(), arguments is ...
-  bool arguments_as_text = false;     // arguments + ..., ~, {{ arguments }}
+  bool iterates_content = false;       // for ... in (...)content
+  bool tests_content_type = false;     // content is string, iterable, sequence, mapping
+  bool tests_content_none = false;     // content is none
+  bool tests_content_defined = false;  // content is defined, 'content' in ...
+  bool arguments_as_object = false;    // arguments | tojson, arguments.items(), arguments is ...
+  bool arguments_as_text = false;      // arguments + ..., ~, {{ arguments }}
 };
 
 struct TemplateTree {

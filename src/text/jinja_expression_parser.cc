@@ -169,7 +169,7 @@ ExpressionPtr ExpressionParser::parse_compare() {
   Comparison comparison;
   if (!skip_comparison(comparison)) return left;
   if (left->constant.text() && left->constant.text()->bytes == "content")
-    facts_.tests_content_none = true;  // 'content' in message
+    facts_.tests_content_defined = true;  // 'content' in message
   Expression chain = make(ExpressionKind::kCompare, std::move(left));
   do {
     chain.comparisons.push_back(comparison);
@@ -471,11 +471,10 @@ void ExpressionParser::note_filter(const Expression& filter) {
 void ExpressionParser::note_test(const Expression& test) {
   const bool asks_type = test.name == "string" || test.name == "mapping" ||
                          test.name == "iterable" || test.name == "sequence";
-  const bool asks_presence =
-      test.name == "none" || test.name == "defined" || test.name == "undefined";
   if (is_called(test.parts[0], "content")) {
-    facts_.tests_content_string |= asks_type;
-    facts_.tests_content_none |= asks_presence;
+    facts_.tests_content_type |= asks_type;
+    facts_.tests_content_none |= test.name == "none";
+    facts_.tests_content_defined |= test.name == "defined" || test.name == "undefined";
   }
   if (is_called(test.parts[0], "arguments")) facts_.arguments_as_object |= asks_type;
 }
