@@ -11,7 +11,7 @@ Workspace::Buffers Workspace::carve(Carver& carver, const ModelConfig& config, s
   buffers.normed = carver.array<float>(hidden);
   buffers.branch = carver.array<float>(hidden);
   buffers.qkv = carver.array<float>(rows * config.qkv_outputs());
-  buffers.heads = carver.array<float>(rows * config.num_heads * config.head_dim);
+  buffers.heads = carver.array<float>(rows * config.qkv_outputs());
   buffers.router_logits = carver.array<float>(rows * config.num_experts);
   buffers.expert_weights = carver.array<float>(rows * config.top_k);
   buffers.expert_ids = carver.array<int32_t>(rows * config.top_k);

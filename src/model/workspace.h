@@ -27,8 +27,9 @@ class Workspace {
   // A sublayer's output before it is added to x:
   Span2<float> branch(int rows) const { return {buffers_.branch, rows, config_->hidden_size}; }
   Span2<float> qkv(int rows) const { return {buffers_.qkv, rows, config_->qkv_outputs()}; }
+  // Attention's output, as far apart as the rows of qkv: the kernel takes one stride for q and out.
   Span2<float> heads(int rows) const {
-    return {buffers_.heads, rows, config_->num_heads * config_->head_dim};
+    return {buffers_.heads, rows, config_->num_heads * config_->head_dim, config_->qkv_outputs()};
   }
   Span2<float> router_logits(int rows) const {
     return {buffers_.router_logits, rows, config_->num_experts};
