@@ -162,11 +162,12 @@ std::vector<AddedTokenPart> AddedTokenMatcher::find(
   size_t done = 0;
   auto closed = closed_ranges.begin();
   auto emit = [&](const AddedToken& token, TextRange range) {
-    if (token.single_word && (ends_with_word(text.substr(0, range.begin)) ||
-                              starts_with_word(text.substr(range.end)))) {
+    if (token.single_word &&
+        (ends_with_word(text.substr(0, range.begin)) || starts_with_word(text.substr(range.end)))) {
       return;
     }
-    if (token.lstrip) range.begin = skip_blanks_left(text, std::min(done, range.begin), range.begin);
+    if (token.lstrip)
+      range.begin = skip_blanks_left(text, std::min(done, range.begin), range.begin);
     if (token.rstrip) range.end = skip_blanks_right(text, range.end);
     if (done < range.begin) parts.push_back({{done, range.begin}});
     parts.push_back({range, token.id});
@@ -178,7 +179,8 @@ std::vector<AddedTokenPart> AddedTokenMatcher::find(
       at = closed->end;
       continue;
     }
-    size_t limit = closed == closed_ranges.end() ? text.size() : std::min(closed->begin, text.size());
+    size_t limit =
+        closed == closed_ranges.end() ? text.size() : std::min(closed->begin, text.size());
     Match match = longest_at(text, at, limit);
     if (match.token >= 0) emit(tokens_[static_cast<size_t>(match.token)], match.range);
     at = match.token >= 0 ? match.range.end : at + 1;

@@ -62,8 +62,8 @@ class AddedTokenMatcher {
   int child(int node, unsigned char byte) const;
   Match longest_at(std::string_view text, size_t begin, size_t limit) const;
 
-  std::vector<Node> nodes_;        // a trie of bytes; node 0 is the root
-  std::array<int, 256> first_{};   // the root's children, 0: none; most bytes begin no token
+  std::vector<Node> nodes_;       // a trie of bytes; node 0 is the root
+  std::array<int, 256> first_{};  // the root's children, 0: none; most bytes begin no token
   std::vector<AddedToken> tokens_;
 };
 

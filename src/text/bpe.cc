@@ -51,7 +51,8 @@ Result<void> refuse_unsupported(const Json& model) {
   if (type != "BPE") return invalid_input("type \"{}\" is not supported (known: BPE)", type);
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     FASTEEP_TRY(std::string affix, string_field(model, name, ""));
-    if (!affix.empty()) return invalid_input("\"{}\" is \"{}\"; only \"\" is supported", name, affix);
+    if (!affix.empty())
+      return invalid_input("\"{}\" is \"{}\"; only \"\" is supported", name, affix);
   }
   const Json* dropout = find_field(model, "dropout");
   if (dropout != nullptr && !(dropout->is_number() && dropout->get<double>() == 0)) {

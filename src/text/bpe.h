@@ -49,8 +49,8 @@ class MergeTable {
 // Immutable after from_json(): any thread.
 class Bpe {
  public:
-  // model: the "model" of tokenizer.json. is_byte_level: pieces are bytes, and the vocabulary writes
-  // them in the byte-level alphabet. Errors: kInvalidInput.
+  // model: the "model" of tokenizer.json. is_byte_level: pieces are bytes, and the vocabulary
+  // writes them in the byte-level alphabet. Errors: kInvalidInput.
   static Result<Bpe> from_json(const Json& model, bool is_byte_level);
 
   // Appends the ids of one piece. O(n log n) in its bytes. Characters that the vocabulary lacks

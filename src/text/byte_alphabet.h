@@ -7,8 +7,8 @@
 
 namespace fasteep {
 
-char32_t byte_to_character(uint8_t byte);               // ' ' -> U+0120
-std::optional<uint8_t> character_to_byte(char32_t c);   // nullopt: not in the alphabet
+char32_t byte_to_character(uint8_t byte);              // ' ' -> U+0120
+std::optional<uint8_t> character_to_byte(char32_t c);  // nullopt: not in the alphabet
 
 // Writes every byte as its character: "a b" -> "aĠb".
 std::string to_byte_alphabet(std::string_view bytes);

@@ -11,8 +11,8 @@ namespace fasteep {
 
 // Copyable: a copy goes on from the same point. One thread for each object.
 // The deltas and finish() together are Tokenizer::decode() of the ids, with one exception: a run of
-// byte-fallback tokens that holds valid and invalid characters. The reference replaces every byte of
-// such a run, which a stream cannot know in time; here the valid characters come out.
+// byte-fallback tokens that holds valid and invalid characters. The reference replaces every byte
+// of such a run, which a stream cannot know in time; here the valid characters come out.
 class Detokenizer {
  public:
   Detokenizer(const Tokenizer& tokenizer, bool skip_special);

@@ -63,8 +63,8 @@ Result<void> DecoderPlan::add(const Json& description) {
     stage_ = Stage::kWhole;
     return {};
   }
-  bool is_known = type == "ByteLevel" || type == "Replace" || type == "ByteFallback" ||
-                  type == "Metaspace";
+  bool is_known =
+      type == "ByteLevel" || type == "Replace" || type == "ByteFallback" || type == "Metaspace";
   if (!is_known) {
     return invalid_input(
         "type \"{}\" is not supported (known: ByteLevel, Replace, ByteFallback, Fuse, Strip, "
@@ -118,8 +118,8 @@ Result<void> DecoderPlan::add_strip(const Json& description) {
 Result<void> DecoderPlan::add_metaspace(const Json& description) {
   FASTEEP_TRY(std::string replacement, string_field(description, "replacement", "▁"));
   FASTEEP_TRY(bool legacy_prefix, bool_field(description, "add_prefix_space", true));
-  FASTEEP_TRY(std::string scheme, string_field(description, "prepend_scheme",
-                                               legacy_prefix ? "always" : "never"));
+  FASTEEP_TRY(std::string scheme,
+              string_field(description, "prepend_scheme", legacy_prefix ? "always" : "never"));
   if (replacement.empty()) return invalid_input("Metaspace has an empty replacement");
   bool drops_first = scheme != "never";
   steps_.emplace_back(Metaspace{std::move(replacement), drops_first});

@@ -19,7 +19,7 @@ class DecoderPlan {
   // The bytes that a token's string stands for; is_first: as the first token of a text.
   std::string token_bytes(std::string token, bool is_first) const;
 
-  bool is_absent() const { return is_absent_; }        // tokens are joined with spaces
+  bool is_absent() const { return is_absent_; }          // tokens are joined with spaces
   bool byte_fallback() const { return byte_fallback_; }  // "<0xNN>" stands for a byte
   bool treats_first_apart() const { return treats_first_apart_; }
   const std::string& strip_text() const { return strip_text_; }  // see TokenTable

@@ -70,8 +70,9 @@ Result<TokenTable> TokenTable::create(const Json* decoder, const Vocabulary& voc
     bool is_known = in_vocabulary != vocabulary.end();
     TokenId expected = is_known ? in_vocabulary->second : next_id;
     if (token.id != expected) {
-      return invalid_input("the added token \"{}\" has the id {}, but {} gives it {}", token.content,
-                           token.id, is_known ? "the vocabulary" : "the numbering", expected);
+      return invalid_input("the added token \"{}\" has the id {}, but {} gives it {}",
+                           token.content, token.id, is_known ? "the vocabulary" : "the numbering",
+                           expected);
     }
     if (is_known) {
       if (token.special) builder.set_special(token.id);

@@ -19,8 +19,8 @@ namespace fasteep {
 class TokenTable {
  public:
   struct Token {
-    std::string bytes;     // may be a part of a character only
-    bool exists = false;   // ids between tokens, and padding rows of a model, have no text
+    std::string bytes;    // may be a part of a character only
+    bool exists = false;  // ids between tokens, and padding rows of a model, have no text
     bool is_special = false;
     bool is_byte = false;  // "<0xNN>" of a vocabulary with byte fallback
   };

@@ -21,11 +21,13 @@ class Normalizer {
  public:
   Normalizer() = default;  // leaves every text as it is
 
-  // description: the "normalizer" of tokenizer.json, or null. Errors: kInvalidInput, names the type.
+  // description: the "normalizer" of tokenizer.json, or null. Errors: kInvalidInput, names the
+  // type.
   static Result<Normalizer> from_json(const Json* description);
 
-  // The result does not depend on `ranges`. They are byte ranges of `text` (sorted, not overlapping)
-  // and become ranges of the result; one grows to whole characters where characters were composed.
+  // The result does not depend on `ranges`. They are byte ranges of `text` (sorted, not
+  // overlapping) and become ranges of the result; one grows to whole characters where characters
+  // were composed.
   std::string apply(std::string text, std::vector<TextRange>& ranges) const;
 
   bool is_identity() const { return steps_.empty(); }

@@ -42,8 +42,8 @@ TEST(Normalizer, SortsAMillionMarks) {
 }
 
 std::string random_text(Rng& rng) {
-  constexpr char32_t kAlphabet[] = {'a', 'e', 0x301,  0x323,  0x327,  0x1100, 0x1161, 0x11A8,
-                                    0xE9, ' ', 0x915, 0x93C, 0x958, 0x4E2D, 0x212B, 0x9BE, 0x9C7};
+  constexpr char32_t kAlphabet[] = {'a', 'e',   0x301, 0x323, 0x327,  0x1100, 0x1161, 0x11A8, 0xE9,
+                                    ' ', 0x915, 0x93C, 0x958, 0x4E2D, 0x212B, 0x9BE,  0x9C7};
   std::string text;
   for (uint64_t length = rng.below(12); length > 0; --length) {
     append_utf8(text, kAlphabet[rng.below(std::size(kAlphabet))]);
@@ -80,11 +80,10 @@ TEST(Normalizer, RangesFollowTheirText) {
 }
 
 TEST(Normalizer, PrependAndReplaceMoveRanges) {
-  Json description = {
-      {"type", "Sequence"},
-      {"normalizers",
-       {{{"type", "Prepend"}, {"prepend", "▁"}},
-        {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}}}}};
+  Json description = {{"type", "Sequence"},
+                      {"normalizers",
+                       {{{"type", "Prepend"}, {"prepend", "▁"}},
+                        {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}}}}};
   std::vector<TextRange> ranges = {{0, 1}, {2, 3}, {3, 5}};
   EXPECT_EQ(make(description).apply("a b c", ranges), "▁a▁b▁c");
   EXPECT_EQ(ranges, (std::vector<TextRange>{{3, 4}, {7, 8}, {8, 12}}));

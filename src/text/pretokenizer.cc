@@ -151,7 +151,8 @@ Result<void> Pretokenizer::add(const Json& description) {
   }
   if (type != "Sequence") {
     return invalid_input(
-        "type \"{}\" is not supported (known: Split, Digits, ByteLevel, Metaspace, Sequence)", type);
+        "type \"{}\" is not supported (known: Split, Digits, ByteLevel, Metaspace, Sequence)",
+        type);
   }
   FASTEEP_TRY(const Json* parts, required_array(description, "pretokenizers"));
   for (const Json& part : *parts) FASTEEP_TRY_VOID(add(part));
@@ -181,8 +182,8 @@ Result<void> Pretokenizer::add_byte_level(const Json& description) {
 Result<void> Pretokenizer::add_metaspace(const Json& description) {
   FASTEEP_TRY(std::string replacement, string_field(description, "replacement", "▁"));
   FASTEEP_TRY(bool legacy_prefix, bool_field(description, "add_prefix_space", true));
-  FASTEEP_TRY(std::string scheme, string_field(description, "prepend_scheme",
-                                               legacy_prefix ? "always" : "never"));
+  FASTEEP_TRY(std::string scheme,
+              string_field(description, "prepend_scheme", legacy_prefix ? "always" : "never"));
   FASTEEP_TRY(bool split, bool_field(description, "split", true));
   if (replacement.empty()) return invalid_input("Metaspace has an empty replacement");
   Metaspace step{std::move(replacement), Scheme::kAlways, split};

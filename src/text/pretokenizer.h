@@ -39,8 +39,8 @@ class Pretokenizer {
   // description: the "pre_tokenizer" of tokenizer.json, or null. Errors: kInvalidInput.
   static Result<Pretokenizer> from_json(const Json* description);
 
-  // valid_utf8 must be valid. begins_input: nothing stands before it in the input, not even a token.
-  // Errors: kInvalidInput, a regex needs too many steps.
+  // valid_utf8 must be valid. begins_input: nothing stands before it in the input, not even a
+  // token. Errors: kInvalidInput, a regex needs too many steps.
   Result<Pieces> split(std::string valid_utf8, bool begins_input) const;
 
   // Whether pieces are bytes for the byte-level alphabet, and not characters. They are not mapped.

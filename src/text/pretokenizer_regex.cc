@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kMaxPatternBytes = 16384;  // the longest pattern in use has about 1000
 // Backtracking steps for one match. The known patterns take a few per byte of the match, so that
-// 1 MB of blanks fits; a pattern that explodes ends within a second.
-constexpr uint32_t kMatchLimit = 50'000'000;
+// 1 MB of blanks fits; a pattern that explodes ends in a fraction of a second.
+constexpr uint32_t kMatchLimit = 5'000'000;
 constexpr size_t kJitStackBytes = 32 * 1024, kMaxJitStackBytes = 4 * 1024 * 1024;
 
 // What \s means in Oniguruma: the property White_Space. PCRE2's own \s also has U+180E.
@@ -248,7 +248,8 @@ Result<void> SplitRegex::find_all(std::string_view valid_utf8,
     TextRange match{range[0], range[1]};
     // An empty match right behind the one before is not a match; search on from the next character.
     if (match.size() == 0 && matched_before && match.end == matches.back().end) {
-      from = match.end + (match.end < valid_utf8.size() ? character_bytes(valid_utf8[match.end]) : 1);
+      from =
+          match.end + (match.end < valid_utf8.size() ? character_bytes(valid_utf8[match.end]) : 1);
       continue;
     }
     matches.push_back(match);

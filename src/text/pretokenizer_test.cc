@@ -107,7 +107,8 @@ TEST(Pretokenizer, ByteLevelSplitsByTheGpt2RegexUnlessToldOtherwise) {
 }
 
 TEST(Pretokenizer, UnknownTypesAreRefusedByName) {
-  EXPECT_THAT(split({{"type", "UnicodeScripts"}}, "a")[0], testing::HasSubstr("\"UnicodeScripts\""));
+  EXPECT_THAT(split({{"type", "UnicodeScripts"}}, "a")[0],
+              testing::HasSubstr("\"UnicodeScripts\""));
   Json after = {{"type", "Sequence"},
                 {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}};
   EXPECT_THAT(split(after, "a")[0], testing::HasSubstr("Digits follows ByteLevel"));
@@ -125,7 +126,6 @@ INSTANTIATE_TEST_SUITE_P(Constructs, UnsupportedRegex,
                          testing::Values("\\w+", "\\bword", "\\h", "[a[bc]]", "[a-z&&[^x]]",
                                          "(?m:.)", "(*UTF)a", "a{2}+", "(a)\\1", "[]a]", "(",
                                          "\\p{NoSuchThing}", "a\\"));
-
 
 // Each is linear; a pattern that is quadratic on it would take minutes or meet the step limit.
 class LongTexts : public testing::TestWithParam<std::string> {};
@@ -147,7 +147,8 @@ TEST_P(LongTexts, SplitInLinearTimeUnderEveryKnownPattern) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Repeated, LongTexts,
-                         testing::Values(" ", "\n", " \n", "a", "A", "字", "1", "!", "\u0301", "Aa"));
+                         testing::Values(" ", "\n", " \n", "a", "A", "字", "1", "!", "\u0301",
+                                         "Aa"));
 
 }  // namespace
 }  // namespace fasteep

@@ -40,8 +40,8 @@ int StopStrings::take(char byte) {
   int longest = -1;
   for (size_t i = 0; i < automata_.size(); ++i) {
     if (!automata_[i].take(byte)) continue;
-    bool is_longer = longest < 0 || automata_[i].text.size() >
-                                        automata_[static_cast<size_t>(longest)].text.size();
+    bool is_longer = longest < 0 ||
+                     automata_[i].text.size() > automata_[static_cast<size_t>(longest)].text.size();
     if (is_longer) longest = static_cast<int>(i);
   }
   return longest;

@@ -76,7 +76,8 @@ TEST(StopStrings, DeltasDoNotChangeTheResult) {
     Rng rng(seed);
     auto word = [&](uint64_t longest) {
       std::string text;
-      for (uint64_t i = 1 + rng.below(longest); i > 0; --i) text += static_cast<char>('a' + rng.below(2));
+      for (uint64_t i = 1 + rng.below(longest); i > 0; --i)
+        text += static_cast<char>('a' + rng.below(2));
       return text;
     };
     StopStrings stops = make({word(7), word(5)});

@@ -30,8 +30,8 @@ constexpr std::string_view kChatTemplate =
 
 Result<void> check_size(int vocab_size) {
   if (vocab_size >= kMinSize && vocab_size <= kMaxSize) return {};
-  return invalid_input("a vocabulary of {} tokens cannot be made: {} to {} are possible", vocab_size,
-                       kMinSize, kMaxSize);
+  return invalid_input("a vocabulary of {} tokens cannot be made: {} to {} are possible",
+                       vocab_size, kMinSize, kMaxSize);
 }
 
 // Grows words letter by letter, shorter ones first. Each token has one merge: (all but its last
@@ -50,8 +50,8 @@ void add_merges(size_t count, json& vocab, json& merges) {
 }
 
 json added_token(std::string_view content) {
-  return {{"content", content},   {"single_word", false}, {"lstrip", false},
-          {"rstrip", false},      {"normalized", false},  {"special", true}};
+  return {{"content", content}, {"single_word", false}, {"lstrip", false},
+          {"rstrip", false},    {"normalized", false},  {"special", true}};
 }
 
 }  // namespace

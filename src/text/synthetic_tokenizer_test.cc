@@ -30,8 +30,7 @@ TEST_P(SyntheticSizes, MakeAWorkingTokenizerOfExactlyThisSize) {
 INSTANTIATE_TEST_SUITE_P(Sizes, SyntheticSizes, testing::Values(259, 260, 512, 5000, 40000));
 
 TEST(SyntheticTokenizer, MergesAreUsed) {
-  Tokenizer tokenizer =
-      std::move(Tokenizer::from_json(*make_byte_tokenizer_json(2000))).value();
+  Tokenizer tokenizer = std::move(Tokenizer::from_json(*make_byte_tokenizer_json(2000))).value();
   EXPECT_EQ(tokenizer.encode(" a").value().size(), 1u);
   EXPECT_LT(tokenizer.encode(" the tree").value().size(), 6u);
 }

@@ -136,12 +136,16 @@ Result<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json,
   FASTEEP_TRY(std::vector<AddedToken> added, read_added_tokens(file, config));
   FASTEEP_TRY(TokenTable table,
               TokenTable::create(find_field(file, "decoder"), bpe->vocabulary(), added));
-  FASTEEP_TRY(SpecialTemplate around,
-              read_special_template(find_field(file, "post_processor"), config, bpe->vocabulary(),
-                                    added));
-  auto parts = std::make_shared<Parts>(Parts{std::move(*bpe), std::move(table),
-                                             std::move(normalizer), std::move(pretokenizer), {}, {},
-                                             {}, std::move(around)});
+  FASTEEP_TRY(SpecialTemplate around, read_special_template(find_field(file, "post_processor"),
+                                                            config, bpe->vocabulary(), added));
+  auto parts = std::make_shared<Parts>(Parts{std::move(*bpe),
+                                             std::move(table),
+                                             std::move(normalizer),
+                                             std::move(pretokenizer),
+                                             {},
+                                             {},
+                                             {},
+                                             std::move(around)});
   for (const AddedToken& token : added) {
     parts->added_ids.emplace(token.content, token.id);
     std::vector<TextRange> no_runs;
@@ -166,8 +170,8 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view utf8, EncodeOpti
       continue;
     }
     FASTEEP_TRY_VOID(parts_->encode_gap(utf8.substr(part.range.begin, part.range.size()),
-                                        clip(options.input_runs, part.range),
-                                        part.range.begin == 0, ids));
+                                        clip(options.input_runs, part.range), part.range.begin == 0,
+                                        ids));
   }
   if (options.add_special_tokens) {
     ids.insert(ids.end(), parts_->around.suffix.begin(), parts_->around.suffix.end());

@@ -13,7 +13,8 @@ namespace fasteep {
 
 using Json = nlohmann::json;
 
-// `where` names the text in errors ("tokenizer.json"). Refuses deep nesting: what follows may recurse.
+// `where` names the text in errors ("tokenizer.json"). Refuses deep nesting: what follows may
+// recurse.
 Result<Json> parse_json_object(std::string_view text, std::string_view where);
 
 // A field of an object; nullptr if it is absent or null, or if `object` is no object.

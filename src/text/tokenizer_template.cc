@@ -73,8 +73,9 @@ Result<TokenId> named_id(const Json& config, const char* name, const Vocabulary&
   } else {
     FASTEEP_TRY(content, required_string(config, name));
   }
-  auto token = std::find_if(added.begin(), added.end(),
-                            [&](const AddedToken& candidate) { return candidate.content == content; });
+  auto token = std::find_if(added.begin(), added.end(), [&](const AddedToken& candidate) {
+    return candidate.content == content;
+  });
   if (token != added.end()) return token->id;
   auto entry = vocabulary.find(content);
   return entry == vocabulary.end() ? TokenId{-1} : entry->second;

@@ -244,7 +244,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"type", R"({"model": {"type": "WordPiece"}})", "", "\"WordPiece\""},
         BadFile{"decoder", R"({"decoder": {"type": "CTC"}})", "", "decoder: type \"CTC\""},
         BadFile{"order", R"({"decoder": {"type": "Sequence", "decoders":
-                [{"type": "Fuse"}, {"type": "ByteFallback"}]}})", "", "ByteFallback after"},
+                [{"type": "Fuse"}, {"type": "ByteFallback"}]}})",
+                "", "ByteFallback after"},
         BadFile{"post", R"({"post_processor": {"type": "BertProcessing"}})", "", "BertProcessing"},
         BadFile{"same_id", R"({"model": {"vocab": {"c": 2}}})", "", "shares its id 2"},
         BadFile{"added_id", R"({"added_tokens": [{"id": 5, "content": "<x>"}]})", "",
@@ -259,7 +260,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"flag", "{}", R"({"add_bos_token": 1})", "\"add_bos_token\" must be true or false"},
         BadFile{"template", R"({"post_processor": {"type": "TemplateProcessing", "single":
                 [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
-                "special_tokens": {"<s>": {"ids": [77]}}}})", "", "77"}),
+                "special_tokens": {"<s>": {"ids": [77]}}}})",
+                "", "77"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Tokenizer, DeepNestingIsRefused) {

@@ -10,7 +10,8 @@
 
 namespace {
 
-constexpr std::string_view kText = "Hi  <|im_end|> caf\u00E9 e\u0301 12 \xE4\xB8\xAD\n\t'\xC5\xBF</s>";
+constexpr std::string_view kText =
+    "Hi  <|im_end|> caf\u00E9 e\u0301 12 \xE4\xB8\xAD\n\t'\xC5\xBF</s>";
 
 void use(const fasteep::Tokenizer& tokenizer) {
   fasteep::TextRange runs[] = {{4, 14}};
