@@ -15,7 +15,8 @@ static_assert(kAttentionRun == kLanes);
 #if defined(__AVX512F__)
 constexpr int kQueryTile = 12;
 #elif defined(__AVX2__)
-constexpr int kQueryTile = 6;  // 12 of 16 registers accumulate
+constexpr int kQueryTile = 4;  // the usual group; 8 of 16 registers accumulate, as many chains as
+                               // the two multiply-add pipes have stages
 #else
 constexpr int kQueryTile = 2;
 #endif
@@ -46,9 +47,24 @@ struct Queries {
   float scale;
 };
 
-// Scores of kCount queries against 16 positions.
+// Where the head's keys and values of one run lie.
+template <class Element>
+struct RunData {
+  RunData(const AttentionItem& item, int run) {
+    const std::byte* block = item.blocks[run / item.block_runs];
+    const ptrdiff_t offset = ptrdiff_t{run % item.block_runs} * kLanes * item.head_dim;
+    keys = reinterpret_cast<const Element*>(block + item.key_offset) + offset;
+    values = reinterpret_cast<const Element*>(block + item.value_offset) + offset;
+  }
+  const Element* keys;
+  const Element* values;
+};
+
+// Scores of kCount queries against 16 positions. Meanwhile the next run is fetched, line by line: a
+// head's runs are scattered, and the hardware's own prefetching finds no pattern in them.
 template <class Cache, int kCount>
-FASTEEP_INLINE void score_tile(const Queries& s, int first, const typename Cache::Element* keys) {
+FASTEEP_INLINE void score_tile(const Queries& s, int first, const typename Cache::Element* keys,
+                               const RunData<typename Cache::Element>& next) {
   Reg sums[kCount][kLaneRegs];
   const float* q[kCount];
 #pragma GCC unroll 12
@@ -58,6 +74,8 @@ FASTEEP_INLINE void score_tile(const Queries& s, int first, const typename Cache
     for (int v = 0; v < kLaneRegs; ++v) sums[i][v] = set1(0.0f);
   }
   for (int d = 0; d < s.head_dim; ++d) {
+    __builtin_prefetch(next.keys + d * kLanes, 0, 2);
+    __builtin_prefetch(next.values + d * kLanes, 0, 2);
     Reg k[kLaneRegs];
 #pragma GCC unroll 2
     for (int v = 0; v < kLaneRegs; ++v) k[v] = Cache::read(keys + d * kLanes + v * kRegLanes);
@@ -77,34 +95,37 @@ FASTEEP_INLINE void score_tile(const Queries& s, int first, const typename Cache
   }
 }
 
+// A larger maximum: what was summed so far shrinks by exp(before - now).
+inline void raise_maximum(const Queries& s, int query, float largest) {
+  float factors[kRegLanes];
+  store(factors, exp_of(set1(s.maximum[query] - largest)));
+  s.maximum[query] = largest;
+  s.total[query] *= factors[0];
+  float* sums = s.sums + query * s.head_dim;
+  int d = 0;
+  for (; d + kRegLanes <= s.head_dim; d += kRegLanes)
+    store(sums + d, mul(load(sums + d), set1(factors[0])));
+  for (; d < s.head_dim; ++d) sums[d] *= factors[0];
+}
+
 // Turns one query's scores of a run into weights; positions from `valid` on do not exist for it.
-inline void softmax_step(const Queries& s, int query, int valid) {
+FASTEEP_INLINE void softmax_step(const Queries& s, int query, int valid) {
   float* weights = s.weights + query * kLanes;
   Reg lanes[kLaneRegs];
-  float flat[kLanes];
-  for (int v = 0; v < kLaneRegs; ++v) {
+#pragma GCC unroll 2
+  for (int v = 0; v < kLaneRegs; ++v)
     lanes[v] =
         select_first(valid - v * kRegLanes, load(weights + v * kRegLanes), set1(-__builtin_inff()));
-    store(flat + v * kRegLanes, lanes[v]);
-  }
-  const float largest = tree(flat, [](float a, float b) { return a > b ? a : b; });
-  const float before = s.maximum[query];
-  if (largest > before) {  // otherwise the factor is exp(0), which is 1 exactly
-    s.maximum[query] = largest;
-    const Reg factor = exp_of(set1(before - largest));
-    float factors[kRegLanes];
-    store(factors, factor);
-    s.total[query] *= factors[0];
-    float* sums = s.sums + query * s.head_dim;
-    for (int d = 0; d < s.head_dim; ++d) sums[d] *= factors[0];
-  }
+  const float largest = largest_of(lanes);
+  // Otherwise the factor is exp(0), which is 1 exactly.
+  if (__builtin_expect(largest > s.maximum[query], 0)) raise_maximum(s, query, largest);
   const Reg top = set1(s.maximum[query]);
+#pragma GCC unroll 2
   for (int v = 0; v < kLaneRegs; ++v) {
     lanes[v] = select_first(valid - v * kRegLanes, exp_of(sub(lanes[v], top)), set1(0.0f));
     store(weights + v * kRegLanes, lanes[v]);
-    store(flat + v * kRegLanes, lanes[v]);
   }
-  s.total[query] += tree(flat, [](float a, float b) { return a + b; });
+  s.total[query] += sum_of(lanes);
 }
 
 // sums += weights * V for kCount queries and dimensions [d, d + n), n <= kRegLanes * kLaneRegs.
@@ -148,43 +169,40 @@ FASTEEP_INLINE void value_tile(const Queries& s, int first, const typename Cache
 
 // One run for kCount queries that all see its first `valid` positions.
 template <class Cache, int kCount>
-void run_tile(const Queries& s, int first, const typename Cache::Element* keys,
-              const typename Cache::Element* values, int valid) {
-  score_tile<Cache, kCount>(s, first, keys);
+void run_tile(const Queries& s, int first, const RunData<typename Cache::Element>& data,
+              const RunData<typename Cache::Element>& next, int valid) {
+  score_tile<Cache, kCount>(s, first, data.keys, next);
   for (int i = 0; i < kCount; ++i) softmax_step(s, first + i, valid);
   int d = 0;
   for (; d + kLanes <= s.head_dim; d += kLanes)
-    value_tile<Cache, kCount, true>(s, first, values, valid, d, kLanes);
+    value_tile<Cache, kCount, true>(s, first, data.values, valid, d, kLanes);
   for (; d < s.head_dim; d += kRegLanes) {
     const int n = s.head_dim - d < kRegLanes ? s.head_dim - d : kRegLanes;
-    value_tile<Cache, kCount, false>(s, first, values, valid, d, n);
+    value_tile<Cache, kCount, false>(s, first, data.values, valid, d, n);
   }
 }
 
 template <class Cache, int kCount>
-void run_tile_of(int count, const Queries& s, int first, const typename Cache::Element* keys,
-                 const typename Cache::Element* values, int valid) {
+void run_tile_of(int count, const Queries& s, int first,
+                 const RunData<typename Cache::Element>& data,
+                 const RunData<typename Cache::Element>& next, int valid) {
   if constexpr (kCount > 1) {
-    if (count < kCount) return run_tile_of<Cache, kCount - 1>(count, s, first, keys, values, valid);
+    if (count < kCount) return run_tile_of<Cache, kCount - 1>(count, s, first, data, next, valid);
   }
-  run_tile<Cache, kCount>(s, first, keys, values, valid);
+  run_tile<Cache, kCount>(s, first, data, next, valid);
 }
 
 // Queries [first, first + count) see runs [begin, end), of the last one `valid` positions.
 template <class Cache>
 void attend_runs(const AttentionItem& item, const Queries& s, int first, int count, int begin,
                  int end, int valid) {
-  using Element = typename Cache::Element;
+  using Run = RunData<typename Cache::Element>;
   const int tiles = (count + kQueryTile - 1) / kQueryTile;
   for (int run = begin; run < end; ++run) {
-    const std::byte* block = item.blocks[run / item.block_runs];
-    const ptrdiff_t offset = ptrdiff_t{run % item.block_runs} * kLanes * item.head_dim;
-    const auto* keys = reinterpret_cast<const Element*>(block + item.key_offset) + offset;
-    const auto* values = reinterpret_cast<const Element*>(block + item.value_offset) + offset;
+    const Run data(item, run), next(item, run + 1 < end ? run + 1 : run);
     for (int t = 0, query = first; t < tiles; ++t) {
       const int height = count / tiles + (t < count % tiles ? 1 : 0);
-      run_tile_of<Cache, kQueryTile>(height, s, query, keys, values,
-                                     run + 1 == end ? valid : kLanes);
+      run_tile_of<Cache, kQueryTile>(height, s, query, data, next, run + 1 == end ? valid : kLanes);
       query += height;
     }
   }

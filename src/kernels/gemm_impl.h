@@ -12,7 +12,7 @@ namespace {
 constexpr int kTileRows = 12;  // 24 of 32 registers accumulate
 constexpr int kFullPanelRows = 12;
 #elif defined(__AVX2__)
-constexpr int kTileRows = 6;  // 6 rows x half a panel: 12 of 16 registers accumulate
+constexpr int kTileRows = 5;  // 5 rows x half a panel: with 6 GCC spills some of the 16 registers
 constexpr int kFullPanelRows = 2;
 #else
 constexpr int kTileRows = 3;
@@ -106,10 +106,16 @@ struct BFloat16Step {
 
 #endif
 
-// out[r, 0..kRegs * kRegLanes) for kRows rows; w: the panel, or its second half.
+constexpr size_t kStepBytes = 128;  // of a panel, for either type
+constexpr size_t kCacheLine = 64;
+
+// out[r, 0..kRegs * kRegLanes) for kRows rows; w: the panel, or its second half. `ahead`: weights
+// that will be read next, fetched into the second-level cache at the pace of this tile: products of
+// more than two rows would otherwise take turns with the memory instead of running beside it.
 template <class Step, int kRows, int kRegs>
 void tile(const typename Step::Input* x, ptrdiff_t stride, const typename Step::Weight* w,
-          int steps, float* out) {
+          int steps, const std::byte* ahead, float* out) {
+  constexpr size_t kBytes = kStepBytes * kRegs / kPanelRegs;
   Reg sums[kRows][kRegs];
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
@@ -117,9 +123,11 @@ void tile(const typename Step::Input* x, ptrdiff_t stride, const typename Step::
     for (int v = 0; v < kRegs; ++v) sums[r][v] = set1(0.0f);
   }
   for (int s = 0; s < steps; ++s) {
+    for (size_t line = 0; line < kBytes; line += kCacheLine) __builtin_prefetch(ahead + line, 0, 2);
     Step::template run<kRows, kRegs>(sums, x, stride, w);
     x += Step::kInputs;
     w += Step::kWeights;
+    ahead += kBytes;
   }
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
@@ -135,12 +143,14 @@ void tile_of(int rows, const typename Step::Input* x, ptrdiff_t stride,
   if constexpr (kRows > 1) {
     if (rows < kRows) return tile_of<Step, kRows - 1>(rows, x, stride, w, steps, out);
   }
+  const std::byte* next_panel = reinterpret_cast<const std::byte*>(w) + kStepBytes * steps;
   if constexpr (kRows <= kFullPanelRows) {
-    tile<Step, kRows, kPanelRegs>(x, stride, w, steps, out);
+    tile<Step, kRows, kPanelRegs>(x, stride, w, steps, next_panel, out);
   } else {
-    tile<Step, kRows, kPanelRegs / 2>(x, stride, w, steps, out);
-    tile<Step, kRows, kPanelRegs / 2>(x, stride, w + Step::kWeights / 2, steps,
-                                      out + kPanelWidth / 2);
+    constexpr int kHalf = kPanelRegs / 2;
+    tile<Step, kRows, kHalf>(x, stride, w, steps, next_panel, out);
+    tile<Step, kRows, kHalf>(x, stride, w + Step::kWeights / 2, steps,
+                             next_panel + kStepBytes / 2 * steps, out + kPanelWidth / 2);
   }
 }
 

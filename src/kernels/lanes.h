@@ -257,13 +257,52 @@ FASTEEP_INLINE Reg exp_of(Reg x) {
 
 FASTEEP_INLINE Reg silu_of(Reg x) { return div(x, add(set1(1.0f), exp_of(sub(set1(0.0f), x)))); }
 
-// The fixed tree over 16 lanes: i with i + 8, then + 4, + 2, + 1.
+// Sum and maximum over 16 lanes in a fixed tree: i with i + 8, then + 4, + 2, + 1.
+#if defined(__AVX2__)
+
+FASTEEP_INLINE __m128 add4(__m128 a, __m128 b) { return _mm_add_ps(a, b); }
+FASTEEP_INLINE __m128 max4(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
+
 template <class Combine>
-FASTEEP_INLINE float tree(float* lanes, Combine combine) {
+FASTEEP_INLINE float tree8(__m256 a, Combine combine) {
+  __m128 b = combine(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  b = combine(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(combine(b, _mm_shuffle_ps(b, b, 1)));
+}
+#if defined(__AVX512F__)
+FASTEEP_INLINE __m256 upper(Reg a) { return _mm512_extractf32x8_ps(a, 1); }
+FASTEEP_INLINE __m256 lower(Reg a) { return _mm512_castps512_ps256(a); }
+FASTEEP_INLINE float sum_of(const Reg (&a)[kLaneRegs]) {
+  return tree8(_mm256_add_ps(lower(a[0]), upper(a[0])), add4);
+}
+FASTEEP_INLINE float largest_of(const Reg (&a)[kLaneRegs]) {
+  return tree8(_mm256_max_ps(lower(a[0]), upper(a[0])), max4);
+}
+#else
+FASTEEP_INLINE float sum_of(const Reg (&a)[kLaneRegs]) { return tree8(add(a[0], a[1]), add4); }
+FASTEEP_INLINE float largest_of(const Reg (&a)[kLaneRegs]) {
+  return tree8(max_of(a[0], a[1]), max4);
+}
+#endif
+
+#else
+
+template <class Combine>
+FASTEEP_INLINE float tree(const Reg (&a)[kLaneRegs], Combine combine) {
+  float lanes[kLanes];
+  for (int v = 0; v < kLaneRegs; ++v) store(lanes + v * kRegLanes, a[v]);
   for (int width = kLanes / 2; width > 0; width /= 2)
     for (int i = 0; i < width; ++i) lanes[i] = combine(lanes[i], lanes[i + width]);
   return lanes[0];
 }
+FASTEEP_INLINE float sum_of(const Reg (&a)[kLaneRegs]) {
+  return tree(a, [](float x, float y) { return x + y; });
+}
+FASTEEP_INLINE float largest_of(const Reg (&a)[kLaneRegs]) {
+  return tree(a, [](float x, float y) { return x > y ? x : y; });
+}
+
+#endif
 
 }  // namespace
 }  // namespace fasteep

@@ -23,8 +23,8 @@ FASTEEP_INLINE void map2(const float* a, const float* b, float* out, int n, Oper
 
 // Sixteen running values over a row, lane i taking elements i, i + 16, ...; then the fixed tree.
 // `step(sum, values)`; a short tail leaves the other lanes as they were.
-template <class Step, class Combine>
-FASTEEP_INLINE float reduce(const float* x, int n, float start, Step step, Combine combine) {
+template <class Step, class Finish>
+FASTEEP_INLINE float reduce(const float* x, int n, float start, Step step, Finish finish) {
   Reg lanes[kLaneRegs];
   for (Reg& reg : lanes) reg = set1(start);
   for (int i = 0; i < n; i += kLanes) {
@@ -36,9 +36,7 @@ FASTEEP_INLINE float reduce(const float* x, int n, float start, Step step, Combi
       lanes[v] = select_first(left, step(lanes[v], values), lanes[v]);
     }
   }
-  float flat[kLanes];
-  for (int v = 0; v < kLaneRegs; ++v) store(flat + v * kRegLanes, lanes[v]);
-  return tree(flat, combine);
+  return finish(lanes);
 }
 
 inline void silu_mul(float* gate, const float* up, int n) {
@@ -58,7 +56,7 @@ inline void rms_norm_row(const float* x, const float* weight, float eps, bool ro
                          int n) {
   const float squares = reduce(
       x, n, 0.0f, [](const Reg& sum, const Reg& v) { return fma(v, v, sum); },
-      [](float a, float b) { return a + b; });
+      [](const Reg(&lanes)[kLaneRegs]) { return sum_of(lanes); });
   const Reg scale = set1(1.0f / __builtin_sqrtf(squares / static_cast<float>(n) + eps));
   if (round) {
     map2(x, weight, out, n, [scale](const Reg& a, const Reg& w) {
@@ -92,12 +90,12 @@ inline void rope_row(float* x, int heads, int head_dim, const float* cos, const 
 inline void softmax_row(const float* x, float* out, int n) {
   const float largest = reduce(
       x, n, -__builtin_inff(), [](const Reg& m, const Reg& v) { return max_of(m, v); },
-      [](float a, float b) { return a > b ? a : b; });
+      [](const Reg(&lanes)[kLaneRegs]) { return largest_of(lanes); });
   const Reg top = set1(largest);
   map1(x, out, n, [top](const Reg& a) { return exp_of(sub(a, top)); });
   const float sum = reduce(
       out, n, 0.0f, [](const Reg& s, const Reg& v) { return add(s, v); },
-      [](float a, float b) { return a + b; });
+      [](const Reg(&lanes)[kLaneRegs]) { return sum_of(lanes); });
   const Reg total = set1(sum);
   map1(out, out, n, [total](const Reg& a) { return div(a, total); });
 }
