@@ -28,6 +28,9 @@ struct Float32Step {
   static constexpr int kWeights = kPanelWidth;
   static int steps(int inputs) { return inputs; }
 
+  static constexpr int kMultiplyAddsPerLane = 1;  // of one instruction
+  static FASTEEP_INLINE Reg multiply_add(Reg a, Reg sum) { return fma(a, a, sum); }
+
   template <int kRows, int kRegs>
   static FASTEEP_INLINE void run(Reg (&sums)[kRows][kRegs], const float* x, ptrdiff_t stride,
                                  const float* w) {
@@ -52,6 +55,11 @@ struct BFloat16Step {
   static constexpr int kInputs = 1;
   static constexpr int kWeights = 2 * kPanelWidth;
   static int steps(int inputs) { return (inputs + 1) / 2; }
+
+  static constexpr int kMultiplyAddsPerLane = 2;  // of one instruction
+  static FASTEEP_INLINE Reg multiply_add(Reg a, Reg sum) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)a);
+  }
 
   template <int kRows, int kRegs>
   static FASTEEP_INLINE void run(Reg (&sums)[kRows][kRegs], const uint32_t* x, ptrdiff_t stride,
@@ -78,6 +86,9 @@ struct BFloat16Step {
   static constexpr int kInputs = 2;
   static constexpr int kWeights = 2 * kPanelWidth;
   static int steps(int inputs) { return (inputs + 1) / 2; }
+
+  static constexpr int kMultiplyAddsPerLane = 1;  // of one instruction
+  static FASTEEP_INLINE Reg multiply_add(Reg a, Reg sum) { return fma(a, a, sum); }
 
   template <int kRows, int kRegs>
   static FASTEEP_INLINE void run(Reg (&sums)[kRows][kRegs], const float* x, ptrdiff_t stride,
@@ -169,6 +180,26 @@ void panel_rows(const std::byte* x_bytes, size_t stride_bytes, int rows, const s
                              out + row * kPanelWidth);
     row += height;
   }
+}
+
+// Multiply-adds from registers alone, in more chains than the pipes have stages: the best that they
+// can do. Returns the number of multiply-adds.
+template <class Step>
+double multiply_add_burst(int steps, float seed) {
+  constexpr int kChains = 12;
+  const Reg factor = set1(seed);
+  Reg sums[kChains];
+#pragma GCC unroll 12
+  for (int i = 0; i < kChains; ++i) sums[i] = factor;
+  for (int s = 0; s < steps; ++s) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sums[i] = Step::multiply_add(factor, sums[i]);
+  }
+  float out[kRegLanes];
+  for (int i = 1; i < kChains; ++i) sums[0] = add(sums[0], sums[i]);
+  store(out, sums[0]);
+  asm volatile("" : : "m"(out));
+  return double{kRegLanes} * kChains * steps * Step::kMultiplyAddsPerLane;
 }
 
 template <class Step>

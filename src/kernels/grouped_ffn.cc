@@ -1,6 +1,5 @@
 // Experts: down(silu(gate(x)) * up(x)) for the rows of each.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "kernels/kernels_state.h"
@@ -158,59 +157,79 @@ constexpr double kSplitAbove = 1.15;  // imbalance worth two more synchronisatio
 
 }  // namespace
 
+// One call of grouped_ffn, its groups ordered in `state`.
+struct Kernels::FfnCall {
+  State& state;
+  const FfnRunner& runner;
+  std::span<const FfnGroup> groups;
+  std::span<const std::byte* const> inputs;
+  std::span<float* const> outputs;
+
+  FfnRows rows_of(const FfnGroup& group, std::byte* x, std::byte* h) const {
+    return {x, h, inputs.data() + group.first_entry, outputs.data() + group.first_entry,
+            group.num_entries};
+  }
+
+  // Threads take whole groups, the largest first.
+  void run_whole() const {
+    const std::vector<int>& order = state.order;
+    const size_t most = std::min(kRowBlock, groups[order[0]].num_entries);
+    const size_t x_bytes = runner.x_stride() * most, h_bytes = runner.h_stride() * most;
+    for (Scratch& scratch : state.per_thread) scratch.at_least(x_bytes + h_bytes);
+    const auto body = [&](int64_t begin, int64_t end, int thread) {
+      std::byte* x = state.per_thread[thread].at_least(0);
+      for (int64_t i = begin; i < end; ++i) {
+        const FfnGroup& group = groups[order[i]];
+        runner.whole(group, rows_of(group, x, x + x_bytes));
+      }
+    };
+    state.pool.parallel_for(static_cast<int64_t>(order.size()), 1, body);
+  }
+
+  // All threads on all groups, phase by phase.
+  void run_split() const {
+    const FfnLayout& layout = runner.layout();
+    std::byte* x = state.inputs.at_least(runner.x_stride() * inputs.size());
+    std::byte* h = state.middle.at_least(runner.h_stride() * inputs.size());
+    const auto rows = [&](const FfnGroup& group) {
+      return rows_of(group, x + runner.x_stride() * group.first_entry,
+                     h + runner.h_stride() * group.first_entry);
+    };
+    const auto gather = [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) runner.gather(rows(groups[state.order[i]]));
+    };
+    state.pool.parallel_for(static_cast<int64_t>(state.order.size()), 1, gather);
+    over_panels(layout.middle_panels, 2 * layout.in_panel_bytes,
+                [&](const FfnGroup& g, int panel) { runner.gate_up(g.weights, panel, rows(g)); });
+    over_panels(layout.hidden_panels, layout.down_panel_bytes,
+                [&](const FfnGroup& g, int panel) { runner.down(g.weights, panel, rows(g)); });
+  }
+
+  template <class Body>
+  void over_panels(int panels, size_t panel_bytes, const Body& body) const {
+    const int64_t count = static_cast<int64_t>(state.order.size()) * panels;
+    const int64_t chunk =
+        std::max(state.streaming_chunk(count, panel_bytes), count / (4 * state.pool.num_threads()));
+    state.pool.parallel_for(count, chunk, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        body(groups[state.order[i / panels]], static_cast<int>(i % panels));
+    });
+  }
+};
+
 void Kernels::grouped_ffn(const FfnShape& shape, std::span<const FfnGroup> groups,
                           std::span<const std::byte* const> inputs,
                           std::span<float* const> outputs) {
   State& s = *state_;
-  const FfnRunner runner(s.table, shape);
-  const size_t x_stride = runner.x_stride(), h_stride = runner.h_stride();
   s.loads.resize(s.pool.num_threads());
   const double imbalance = plan_whole_groups(groups, s.order, s.loads);
   if (s.order.empty()) return;
-  const auto rows_of = [&](const FfnGroup& group, std::byte* x, std::byte* h) {
-    return FfnRows{x, h, inputs.data() + group.first_entry, outputs.data() + group.first_entry,
-                   group.num_entries};
-  };
-
-  if (imbalance <= kSplitAbove) {
-    const int most = std::min(kRowBlock, groups[s.order[0]].num_entries);
-    for (Scratch& scratch : s.per_thread) scratch.at_least((x_stride + h_stride) * most);
-    s.pool.parallel_for(static_cast<int64_t>(s.order.size()), 1,
-                        [&](int64_t begin, int64_t end, int thread) {
-                          std::byte* x = s.per_thread[thread].at_least(0);
-                          for (int64_t i = begin; i < end; ++i) {
-                            const FfnGroup& group = groups[s.order[i]];
-                            runner.whole(group, rows_of(group, x, x + x_stride * most));
-                          }
-                        });
-    return;
-  }
-
-  // Split: all threads on all groups, phase by phase.
-  std::byte* x = s.inputs.at_least(x_stride * inputs.size());
-  std::byte* h = s.middle.at_least(h_stride * inputs.size());
-  const auto group_rows = [&](const FfnGroup& group) {
-    return rows_of(group, x + x_stride * group.first_entry, h + h_stride * group.first_entry);
-  };
-  const auto over_panels = [&](int panels, auto&& body) {
-    const int64_t count = static_cast<int64_t>(s.order.size()) * panels;
-    const int64_t chunk = std::max<int64_t>(1, count / (4 * s.pool.num_threads()));
-    s.pool.parallel_for(count, chunk, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i)
-        body(groups[s.order[i / panels]], static_cast<int>(i % panels));
-    });
-  };
-  s.pool.parallel_for(static_cast<int64_t>(s.order.size()), 1,
-                      [&](int64_t begin, int64_t end, int) {
-                        for (int64_t i = begin; i < end; ++i)
-                          runner.gather(group_rows(groups[s.order[i]]));
-                      });
-  over_panels(runner.layout().middle_panels, [&](const FfnGroup& group, int panel) {
-    runner.gate_up(group.weights, panel, group_rows(group));
-  });
-  over_panels(runner.layout().hidden_panels, [&](const FfnGroup& group, int panel) {
-    runner.down(group.weights, panel, group_rows(group));
-  });
+  const FfnRunner runner(s.table, shape);
+  const FfnCall call{s, runner, groups, inputs, outputs};
+  if (imbalance <= kSplitAbove)
+    call.run_whole();
+  else
+    call.run_split();
 }
 
 }  // namespace fasteep

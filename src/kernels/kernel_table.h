@@ -51,6 +51,9 @@ struct KernelTable {
   void (*softmax_row)(const float* x, float* out, int n);
   void (*combine_row)(const float* weights, const float* const* outputs, int k, float* x, int n);
   void (*attend[2])(const AttentionItem& item);
+
+  // For probes: multiply-adds done by `steps` rounds in registers.
+  double (*multiply_add_burst[2])(int steps, float seed);
 };
 
 const KernelTable& kernel_table(Isa isa);

@@ -1,6 +1,7 @@
 #include "kernels/kernels.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "kernels/kernels_state.h"
@@ -10,6 +11,7 @@ namespace fasteep {
 namespace {
 
 constexpr double kSerialNs = 5000;  // below this, waking a second thread costs more than it gives
+constexpr int kManyRows = 16;       // below this, reading the weights is the bound
 
 // One panel for one block of rows: product, bias, and the part of y that it covers.
 void gemm_block(const KernelTable& table, const PackedMatrix& w, const std::byte* x,
@@ -32,14 +34,13 @@ void gemm_block(const KernelTable& table, const PackedMatrix& w, const std::byte
 }  // namespace
 
 void Kernels::State::spread(int64_t count, double cost,
-                            const std::function<void(int64_t, int64_t, int)>& body) {
+                            FunctionRef<void(int64_t, int64_t, int)> body, int64_t min_chunk) {
   if (count == 0) return;
   const double total = cost * static_cast<double>(count);
   if (pool.num_threads() == 1 || count == 1 || total < kSerialNs) return body(0, count, 0);
   const double pieces = std::min(total / (kSerialNs / 4), 4.0 * pool.num_threads());
-  const auto chunk =
-      static_cast<int64_t>(std::ceil(static_cast<double>(count) / std::max(pieces, 1.0)));
-  pool.parallel_for(count, chunk, body);
+  const auto chunk = static_cast<int64_t>(std::ceil(static_cast<double>(count) / pieces));
+  pool.parallel_for(count, std::max(chunk, min_chunk), body);
 }
 
 Kernels::Kernels(Isa isa, ThreadPool& pool) : state_(std::make_unique<State>(isa, pool)) {}
@@ -73,13 +74,16 @@ void Kernels::gemm(const PackedMatrix& w, Span2<const float> x, std::span<const 
   const int blocks = (rows + kRowBlock - 1) / kRowBlock;
   const int64_t panels = (w.outputs + kPanelWidth - 1) / kPanelWidth;
   const double cost = 0.05 * kPanelWidth * w.inputs * std::max(1, rows / blocks);
-  s.spread(panels * blocks, cost, [&](int64_t begin, int64_t end, int) {
+  const size_t panel_bytes = packed_size_bytes(w.dtype, kPanelWidth, w.inputs);
+  const int64_t min_chunk = rows < kManyRows ? s.streaming_chunk(panels, panel_bytes) : 1;
+  const auto body = [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const int first_row = static_cast<int>(i % blocks) * kRowBlock;
       gemm_block(s.table, w, prepared, stride_bytes, bias, static_cast<int>(i / blocks), first_row,
                  std::min(kRowBlock, rows - first_row), y);
     }
-  });
+  };
+  s.spread(panels * blocks, cost, body, min_chunk);
 }
 
 void Kernels::rms_norm(Span2<const float> x, std::span<const float> weight, float eps,
@@ -151,6 +155,19 @@ void select_topk(std::span<const float> p, int k, int32_t* ids, float* weights) 
   }
 }
 
+void divide_by_sum(std::span<float> weights) {
+  float sum = 0;
+  for (float w : weights) sum += w;
+  for (float& w : weights) w /= sum;
+}
+
+// Threads meet bad rows in any order; the lowest is named.
+void lower_to(std::atomic<int64_t>& lowest, int64_t value) {
+  int64_t seen = lowest.load();
+  while (value < seen && !lowest.compare_exchange_weak(seen, value)) {
+  }
+}
+
 }  // namespace
 
 Result<void> Kernels::route_topk(Span2<const float> logits, int k, bool normalise,
@@ -160,21 +177,26 @@ Result<void> Kernels::route_topk(Span2<const float> logits, int k, bool normalis
             ids.rows() == logits.rows() && weights.rows() == logits.rows(),
         "top-{} of [{}, {}] into [{}, {}]", k, logits.rows(), experts, ids.rows(), ids.cols());
   State& s = *state_;
-  auto* p = reinterpret_cast<float*>(s.inputs.at_least(sizeof(float) * experts));
-  for (int64_t r = 0; r < logits.rows(); ++r) {
-    const std::span<const float> row = logits.row(r);
-    if (!std::all_of(row.begin(), row.end(), [](float x) { return std::isfinite(x); }))
-      return invalid_input(
-          "router logits of row {} are not finite: the weights or the input are broken", r);
-    s.table.softmax_row(row.data(), p, experts);
-    float* w = weights.row(r).data();
-    select_topk({p, static_cast<size_t>(experts)}, k, ids.row(r).data(), w);
-    if (!normalise) continue;
-    float sum = 0;
-    for (int j = 0; j < k; ++j) sum += w[j];
-    for (int j = 0; j < k; ++j) w[j] /= sum;
-  }
-  return {};
+  for (Scratch& scratch : s.per_thread) scratch.at_least(sizeof(float) * experts);
+  std::atomic<int64_t> bad_row{logits.rows()};
+  s.spread(logits.rows(), 8.0 * experts, [&](int64_t begin, int64_t end, int thread) {
+    auto* p = reinterpret_cast<float*>(s.per_thread[thread].at_least(0));
+    for (int64_t r = begin; r < end; ++r) {
+      const std::span<const float> row = logits.row(r);
+      if (!std::all_of(row.begin(), row.end(), [](float x) { return std::isfinite(x); })) {
+        lower_to(bad_row, r);
+        continue;
+      }
+      s.table.softmax_row(row.data(), p, experts);
+      const std::span<float> w = weights.row(r);
+      select_topk({p, row.size()}, k, ids.row(r).data(), w.data());
+      if (normalise) divide_by_sum(w);
+    }
+  });
+  if (bad_row == logits.rows()) return {};
+  return invalid_input(
+      "router logits of row {} are not finite: the weights or the input are broken",
+      bad_row.load());
 }
 
 void Kernels::combine(Span2<const float> weights, std::span<const float* const> outputs,

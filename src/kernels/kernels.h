@@ -100,6 +100,7 @@ class Kernels {
 
  private:
   struct State;
+  struct FfnCall;
   std::unique_ptr<State> state_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 // What the parts of Kernels (kernels.cc, grouped_ffn.cc, paged_attention.cc) share.
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -36,11 +37,6 @@ struct AttentionBlock {
   int sequence, first_row, num_rows;  // first_row: within the sequence
 };
 
-// A block of work of a grouped FFN: some panels of one group.
-struct FfnItem {
-  int group, first_panel, num_panels;
-};
-
 struct Kernels::State {
   State(Isa isa_, ThreadPool& pool_) : isa(isa_), table(kernel_table(isa_)), pool(pool_) {
     per_thread.resize(pool.num_threads());
@@ -53,12 +49,21 @@ struct Kernels::State {
   std::vector<AttentionBlock> attention_blocks;
   std::vector<int> order;     // groups, most work first
   std::vector<double> loads;  // per thread
-  std::vector<FfnItem> items;
 
-  // Calls body(begin, end, thread) over [0, count), on the calling thread alone while the work is
-  // too small for waking others to pay. `cost` per item in units of about a nanosecond.
-  void spread(int64_t count, double cost,
-              const std::function<void(int64_t begin, int64_t end, int thread)>& body);
+  // Calls body(begin, end, thread) over [0, count) in chunks of at least `min_chunk`, on the
+  // calling thread alone while the work is too small for waking others to pay. `cost`: of one item,
+  // in units of about a nanosecond.
+  void spread(int64_t count, double cost, FunctionRef<void(int64_t, int64_t, int)> body,
+              int64_t min_chunk = 1);
+
+  // Items of `bytes` each that make a run long enough for a thread to stream at full bandwidth, but
+  // no more than its share of `count`.
+  int64_t streaming_chunk(int64_t count, size_t bytes) const {
+    constexpr size_t kRunBytes = size_t{1} << 20;
+    const auto long_enough = static_cast<int64_t>((kRunBytes + bytes - 1) / bytes);
+    const int64_t share = (count + pool.num_threads() - 1) / pool.num_threads();
+    return std::max<int64_t>(1, std::min(long_enough, share));
+  }
 };
 
 }  // namespace fasteep

@@ -6,14 +6,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <thread>
-#include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "kernels/kernel_table.h"
-#include "kernels/packed_matrix.h"
 #include "kernels/thread_pool.h"
 
 namespace fasteep {
@@ -84,25 +81,11 @@ double measure_copy(ThreadPool& pool, const HugeBuffer& buffer) {
   });
 }
 
-// Whole register tiles whose operands stay in the first-level cache.
 double measure_flops(ThreadPool& pool, DType dtype, Isa isa) {
-  constexpr int kInputs = 64, kRows = 12, kCalls = 4000;
-  const KernelTable& table = kernel_table(isa);
-  const auto type = static_cast<size_t>(dtype);
-  const size_t row_bytes = table.prepared_bytes[type](kInputs);
-  const double flops = 2.0 * kInputs * kRows * kPanelWidth * kCalls * pool.num_threads();
-  return best_rate(pool, 4, flops, [&](int) {
-    alignas(64) float out[kRows * kPanelWidth];
-    const std::vector<std::byte> rows(row_bytes * kRows);
-    const std::vector<std::byte> panel(packed_size_bytes(dtype, kPanelWidth, kInputs) +
-                                       kPackAlignment);
-    void* aligned = const_cast<std::byte*>(panel.data());
-    size_t space = panel.size();
-    std::align(kPackAlignment, space - kPackAlignment, aligned, space);
-    for (int i = 0; i < kCalls; ++i)
-      table.panel[type](rows.data(), row_bytes, kRows, static_cast<const std::byte*>(aligned),
-                        kInputs, out);
-  });
+  constexpr int kSteps = 100000;
+  const auto burst = kernel_table(isa).multiply_add_burst[static_cast<size_t>(dtype)];
+  const double flops = 2 * burst(1, 0.5f) * kSteps * pool.num_threads();
+  return best_rate(pool, 6, flops, [&](int) { burst(kSteps, 0.5f); });
 }
 
 double measure_ping_pong() {

@@ -33,6 +33,20 @@ double exp_minus(double depth) {
   return sum * std::bit_cast<double>(exponent << 52);
 }
 
+// exp(-depth) in units, for depth in [0, kMaxDepth): a table by bucket times a short Taylor sum.
+uint64_t units_of(double depth) {
+  static const auto by_bucket = [] {
+    std::array<double, kBuckets> table;
+    for (int b = 0; b < kBuckets; ++b) table[b] = kUnit * exp_minus(b / kBucketsPerUnit);
+    return table;
+  }();
+  const int b = static_cast<int>(depth * kBucketsPerUnit);
+  const double r =
+      depth - b / kBucketsPerUnit;  // below 1/128: the next term is under 2^-51 of the whole
+  const double sum = 1.0 - r * (1.0 - r * (0.5 - r * (1.0 / 6 - r * (1.0 / 24 - r * (1.0 / 120)))));
+  return static_cast<uint64_t>(by_bucket[b] * sum + 0.5);
+}
+
 TokenId largest(std::span<const float> logits) {
   TokenId best = 0;
   float value = -std::numeric_limits<float>::infinity();
@@ -139,9 +153,7 @@ class Order {
   static int bucket_of(double depth) {
     return depth < kMaxDepth ? static_cast<int>(depth * kBucketsPerUnit) : kBuckets - 1;
   }
-  static uint64_t weight_of(double depth) {
-    return depth < kMaxDepth ? static_cast<uint64_t>(exp_minus(depth) * kUnit + 0.5) : 0;
-  }
+  static uint64_t weight_of(double depth) { return depth < kMaxDepth ? units_of(depth) : 0; }
 
   const std::vector<Member>& sorted(int bucket) {
     if (bucket == sorted_bucket_) return members_;

@@ -22,6 +22,7 @@ constexpr KernelTable this_units_table() {
       .softmax_row = softmax_row,
       .combine_row = combine_row,
       .attend = {attend<Float32Cache>, attend<BFloat16Cache>},
+      .multiply_add_burst = {multiply_add_burst<Float32Step>, multiply_add_burst<BFloat16Step>},
   };
 }
 

@@ -75,10 +75,10 @@ void pin(std::thread& thread, int cpu) {
 struct ThreadPool::State {
   int num_threads = 1;
   Duration spin{};
-  const std::function<void(int)>* task = nullptr;  // written before `started` changes
-  bool stop = false;                               // likewise
-  alignas(64) Doorbell started;                    // counts tasks
-  alignas(64) Doorbell running;                    // workers still in the task
+  const FunctionRef<void(int)>* task = nullptr;  // written before `started` changes
+  bool stop = false;                             // likewise
+  alignas(64) Doorbell started;                  // counts tasks
+  alignas(64) Doorbell running;                  // workers still in the task
   std::vector<std::thread> workers;
 
   void work(int thread) {
@@ -111,7 +111,7 @@ ThreadPool::~ThreadPool() {
 
 int ThreadPool::num_threads() const { return state_->num_threads; }
 
-void ThreadPool::run(const std::function<void(int thread)>& task) {
+void ThreadPool::run(FunctionRef<void(int thread)> task) {
   State& s = *state_;
   if (s.num_threads == 1) return task(0);
   s.task = &task;
@@ -122,12 +122,11 @@ void ThreadPool::run(const std::function<void(int thread)>& task) {
   s.running.wait(s.spin, [](uint32_t left) { return left == 0; });
 }
 
-void ThreadPool::parallel_for(
-    int64_t count, int64_t chunk,
-    const std::function<void(int64_t begin, int64_t end, int thread)>& body) {
+void ThreadPool::parallel_for(int64_t count, int64_t chunk,
+                              FunctionRef<void(int64_t begin, int64_t end, int thread)> body) {
   CHECK(chunk >= 1, "parallel_for in chunks of {}", chunk);
   std::atomic<int64_t> next{0};
-  const auto take_chunks = [&next, &body, count, chunk](int thread) {
+  const auto take_chunks = [&next, body, count, chunk](int thread) {
     for (;;) {
       const int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
       if (begin >= count) return;
@@ -135,7 +134,7 @@ void ThreadPool::parallel_for(
     }
   };
   if (state_->num_threads == 1 || count <= chunk) return take_chunks(0);
-  run(std::cref(take_chunks));  // by reference: no allocation
+  run(take_chunks);
 }
 
 }  // namespace fasteep
