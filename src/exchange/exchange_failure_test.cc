@@ -72,16 +72,28 @@ TEST(Exchange, ASilentPeerIsReportedAfterTheDeadline) {
 }
 
 TEST(Exchange, AnAnswerToACallGivenUpIsDropped) {
-  TestWorld world(2, view_on(1, 2, {1}), [](ExchangeOptions& options) {
-    options.call_deadline = std::chrono::milliseconds(30);
-  });
-  ASSERT_FALSE(world[0].step(5, 20)) << "nobody serves";
-  ASSERT_TRUE(world.exchange(1).serve_pending());
+  // Expert 7 of each layer lies on rank 2, which is lost: calls to rank 1 are posted and given up.
+  std::vector<std::vector<Replica>> replicas(kTestLayers * kTestExperts, {{RankId(1)}});
+  for (int layer = 0; layer < kTestLayers; ++layer)
+    replicas[layer * kTestExperts + 7] = {{RankId(2)}};
+  const std::vector<Member> members{
+      {RankId(0), Incarnation(1)}, {RankId(1), Incarnation(1)}, {RankId(2), Incarnation(1)}};
+  const View view = View::create(Epoch(1), members, test_model(), replicas).value();
+  TestWorld world(3, std::make_shared<const View>(view));
+  world.exchange(0).disconnect(RankId(2), Incarnation(1));
+  auto lost = world[0].step(5, 20);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code(), ErrorCode::kPeerLost);
+  ASSERT_TRUE(world.exchange(1).serve_pending()) << "a call to rank 1 was under way";
+
   // The late answer lies there; the next call must not take it.
+  for (int layer = 0; layer < kTestLayers; ++layer) world[1].hold({LayerId(layer), ExpertId(7)});
+  world.exchange(0).see_view(view_on(2, 3, {1}));
   ServingThread serving(world.exchange(1));
   auto x = world[0].step(6, 20);
   ASSERT_TRUE(x) << x.error().message();
   EXPECT_TRUE(same_bits(*x, alone_step(6, 20)));
+  EXPECT_EQ(world.exchange(0).stats().late_answers_dropped, 1u);
 }
 
 TEST(Exchange, StopEndsAWait) {
