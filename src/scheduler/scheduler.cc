@@ -61,8 +61,6 @@ struct Scheduler::State {
   int longest_chunk() const {
     return options.prefill_chunk > 0 ? options.prefill_chunk : options.max_num_batched_tokens;
   }
-  // Every running decode gets a row in every step, so no more run than a step has rows.
-  int max_running() const { return std::min(options.max_num_seqs, options.max_num_batched_tokens); }
   int watermark() const {
     if (running.empty()) return 0;  // then nobody else can be hurt, and waiting would not help
     return std::max(ceil_div(options.num_blocks, 100), static_cast<int>(running.size()));
@@ -169,10 +167,12 @@ void Scheduler::State::preempt_youngest() {
   ++stats.preemptions;
 }
 
+// Only while a row is left: so no more run than a step has rows, and every decode always gets its
+// one.
 void Scheduler::State::admit(std::vector<Grant>& grants) {
   int rows_left = options.max_num_batched_tokens;
   for (const Grant& grant : grants) rows_left -= grant.rows;
-  while (!waiting.empty() && rows_left > 0 && std::ssize(running) < max_running()) {
+  while (!waiting.empty() && rows_left > 0 && std::ssize(running) < options.max_num_seqs) {
     Sequence& sequence = *waiting.begin()->second;
     const int rows = try_admit(sequence, rows_left);
     if (rows == 0) return;  // nobody overtakes it

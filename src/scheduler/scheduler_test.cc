@@ -268,6 +268,37 @@ TEST(Scheduler, AbandonRemovesTheStepsSequencesAndCachesNothing) {
   EXPECT_EQ(step(scheduler).plan, "1:0+8");
 }
 
+TEST(Scheduler, AbandonSparesAnIdSubmittedAgainMeanwhile) {
+  Scheduler scheduler(kOptions);
+  ASSERT_TRUE(scheduler.submit(request(1, counting(3), 9)));
+  const StepPlan plan = scheduler.plan();
+  scheduler.cancel(RequestId(1));
+  ASSERT_TRUE(scheduler.submit(request(1, counting(3, 300), 9)));
+  scheduler.abandon(plan);
+  EXPECT_THAT(scheduler.requests(), ElementsAre(RequestId(1)));
+}
+
+TEST(Scheduler, NoMoreRunThanAStepHasRows) {
+  SchedulerOptions options = kOptions;
+  options.max_num_batched_tokens = 2;
+  Scheduler scheduler(options);
+  for (uint64_t id : {1, 2, 3}) ASSERT_TRUE(scheduler.submit(request(id, {1}, 9)));
+  EXPECT_EQ(step(scheduler).plan, "1:0+1s 2:0+1s");
+  EXPECT_EQ(step(scheduler).plan, "1:1+1s 2:1+1s");
+}
+
+TEST(Scheduler, AVictimDoesNotComeBackInTheSameStep) {
+  SchedulerOptions options = kOptions;
+  options.num_blocks = 5;
+  options.prefix_cache = false;
+  Scheduler scheduler(options);
+  ASSERT_TRUE(scheduler.submit(request(1, counting(1), 9)));
+  ASSERT_TRUE(scheduler.submit(request(2, counting(15, 200), 5)));
+  for (int i = 0; i < 4; ++i) step(scheduler);  // 4 and 16 positions: all 5 blocks are used
+  EXPECT_EQ(step(scheduler).plan, "1:4+1s");
+  EXPECT_EQ(step(scheduler).plan, "1:5+1s 2:0+7") << "its chunk and the watermark fit";
+}
+
 TEST(Scheduler, AResumedRequestGoesOnCounting) {
   Scheduler scheduler(kOptions);
   SequenceRequest resumed = request(1, counting(5), 4);
