@@ -15,12 +15,12 @@
 namespace fasteep {
 
 struct GenerateRequest {
-  std::vector<TokenId> prompt;             // at least one; each < vocab_size
-  SamplingParams sampling;                 // seed always set: the server draws one if the client did not
-  int max_tokens = 16;                     // >= 1; prompt + max_tokens <= max_model_len
-  std::vector<TokenId> stop_token_ids;     // end the request; the stop token itself is delivered
-  bool ignore_eos = false;                 // go on past the model's own stop ids
-  bool logits_digest = false;              // each token carries xxh64 of its logits' bits (for tests)
+  std::vector<TokenId> prompt;  // at least one; each < vocab_size
+  SamplingParams sampling;      // seed always set: the server draws one if the client did not
+  int max_tokens = 16;          // >= 1; prompt + max_tokens <= max_model_len
+  std::vector<TokenId> stop_token_ids;  // end the request; the stop token itself is delivered
+  bool ignore_eos = false;              // go on past the model's own stop ids
+  bool logits_digest = false;           // each token carries xxh64 of its logits' bits (for tests)
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kError };
@@ -33,32 +33,32 @@ struct GeneratedToken {
 
 // What a stream hears, in order, each position once; the last event has `finish`.
 struct StreamEvent {
-  std::vector<GeneratedToken> tokens;      // may be empty in the last event
+  std::vector<GeneratedToken> tokens;  // may be empty in the last event
   std::optional<FinishReason> finish;
-  std::optional<Error> error;              // with kError: kPeerLost, kUnavailable, ...
-  TokenId stop_token = -1;                 // with kStop: the token that ended it
-  int cached_prompt_tokens = 0;            // taken from the prefix cache; final in the last event
+  std::optional<Error> error;    // with kError: kPeerLost, kUnavailable, ...
+  TokenId stop_token = -1;       // with kStop: the token that ended it
+  int cached_prompt_tokens = 0;  // taken from the prefix cache; final in the last event
 };
 
 struct RankStatus {
   RankId rank;
   Incarnation incarnation;
   int pid = 0;
-  std::string state;                       // "starting", "active", "dead"
+  std::string state;  // "starting", "active", "dead"
   Epoch adopted_epoch;
-  int running = 0, waiting = 0;            // requests
+  int running = 0, waiting = 0;  // requests
   int64_t kv_tokens = 0, kv_tokens_used = 0;
   int slots = 0;
   std::vector<std::pair<std::string, int64_t>> bytes_by_tag;
 };
 
 struct EngineStatus {
-  bool ready = false;                      // serving
+  bool ready = false;  // serving
   bool draining = false;
-  std::string not_ready_reason;            // e.g. "rank 2 died (signal 9); its experts have no replica"
+  std::string not_ready_reason;  // e.g. "rank 2 died (signal 9); its experts have no replica"
   Epoch epoch;
   std::vector<RankStatus> ranks;
-  int running = 0, waiting = 0;            // over all ranks
+  int running = 0, waiting = 0;  // over all ranks
 };
 
 // Threads: every member is called on the engine's executor thread (the io_context that the server
@@ -73,7 +73,8 @@ class Engine {
   // draining, or experts without a live replica), kPeerLost.
   virtual Result<RequestId> submit(GenerateRequest request, Stream stream) = 0;
 
-  // Stops a request; its KV is free within one step. Its stream hears nothing more. Unknown or finished ids are ignored.
+  // Stops a request; its KV is free within one step. Its stream hears nothing more. Unknown or
+  // finished ids are ignored.
   virtual void cancel(RequestId id) = 0;
 
   virtual EngineStatus status() const = 0;
