@@ -388,7 +388,9 @@ void Interpreter::bind_extra_arguments(const MacroNode& node, const Args& args) 
   if (node.uses_varargs)
     scope_->set(runtime_, "varargs", runtime_.tuple({first_extra, args.positional.end()}));
   std::vector<std::pair<Value, Value>> extra;
-  for (const auto& [name, value] : args.keyword) {
+  for (const auto& keyword : args.keyword) {
+    const std::string& name = keyword.first;  // no structured binding: clang 14 captures none
+    const Value& value = keyword.second;
     const bool taken = std::any_of(node.parameters.begin(), node.parameters.end(),
                                    [&](const auto& parameter) { return parameter.first == name; });
     if (taken) continue;

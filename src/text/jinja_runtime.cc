@@ -93,10 +93,12 @@ Value Runtime::list(std::vector<Value> items, ListKind kind) {
 
 Value Runtime::dict(std::vector<std::pair<Value, Value>> items) {
   std::vector<std::pair<Value, Value>> distinct;
-  for (auto& [key, value] : items) {
+  for (auto& item : items) {
+    Value& key = item.first;  // no structured binding: clang 14 captures none
+    Value& value = item.second;
     require_hashable(key);
     auto same = std::find_if(distinct.begin(), distinct.end(),
-                             [&](const auto& item) { return equal(*this, item.first, key); });
+                             [&](const auto& old) { return equal(*this, old.first, key); });
     if (same == distinct.end()) {
       distinct.emplace_back(std::move(key), std::move(value));
     } else {

@@ -76,7 +76,8 @@ Value sort(Runtime& runtime, const Value& self, const Args& args) {
   const auto bound = args.bind("sort", {"reverse", "case_sensitive", "attribute"});
   const bool reversed = flag_argument(bound[0], false);
   std::vector<std::pair<Value, Value>> keyed;
-  for (const Value& item : iterate(runtime, self)->items) {
+  const auto all = iterate(runtime, self);
+  for (const Value& item : all->items) {
     keyed.emplace_back(sort_key(runtime, item, bound[2], flag_argument(bound[1], false)), item);
   }
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
@@ -105,7 +106,8 @@ Value unique(Runtime& runtime, const Value& self, const Args& args) {
   const auto bound = args.bind("unique", {"case_sensitive", "attribute"});
   std::vector<Value> seen;
   std::vector<Value> items;
-  for (const Value& item : iterate(runtime, self)->items) {
+  const auto all = iterate(runtime, self);
+  for (const Value& item : all->items) {
     const Value key = sort_key(runtime, item, bound[1], flag_argument(bound[0], false));
     if (std::any_of(seen.begin(), seen.end(),
                     [&](const Value& old) { return equal(runtime, old, key); }))
@@ -140,7 +142,8 @@ Value max(Runtime& r, const Value& self, const Args& args) { return extreme(r, s
 Value sum(Runtime& runtime, const Value& self, const Args& args) {
   const auto bound = args.bind("sum", {"attribute", "start"});
   Value total = bound[1] ? *bound[1] : Value(0);
-  for (const Value& item : iterate(runtime, self)->items) {
+  const auto all = iterate(runtime, self);
+  for (const Value& item : all->items) {
     runtime.charge();
     total = binary(runtime, BinaryOp::kAdd, total, attribute_of(runtime, item, bound[0]));
   }
@@ -164,7 +167,8 @@ Value batch(Runtime& runtime, const Value& self, const Args& args) {
   if (size < 1) throw Failure("batch() needs a size of at least 1");
   std::vector<Value> batches;
   std::vector<Value> current;
-  for (const Value& item : iterate(runtime, self)->items) {
+  const auto all = iterate(runtime, self);
+  for (const Value& item : all->items) {
     if (static_cast<Int>(current.size()) == size) {
       batches.push_back(runtime.list(std::exchange(current, {})));
     }
@@ -192,7 +196,8 @@ Args rest_of(const Args& args, std::size_t count) {
 Value map_attribute(Runtime& runtime, const Value& self, const Args& args) {
   const auto bound = args.bind("map", {"attribute", "default"});
   std::vector<Value> mapped;
-  for (const Value& item : iterate(runtime, self)->items) {
+  const auto all = iterate(runtime, self);
+  for (const Value& item : all->items) {
     Value value = attribute_of(runtime, item, bound[0]);
     mapped.push_back(value.is_undefined() && bound[1] ? *bound[1] : std::move(value));
   }
@@ -210,7 +215,8 @@ Value map(Runtime& runtime, const Value& self, const Args& args) {
   const DepthGuard depth(runtime);
   const Args rest = rest_of(args, 1);
   std::vector<Value> mapped;
-  for (const Value& item : iterate(runtime, self)->items) {
+  const auto all = iterate(runtime, self);
+  for (const Value& item : all->items) {
     runtime.charge();
     mapped.push_back(filter(runtime, item, rest));
   }
@@ -231,7 +237,8 @@ Value choose(Runtime& runtime, const Value& self, const Args& args, bool by_attr
   }
   const Args rest = rest_of(args, skipped + 1);
   std::vector<Value> kept;
-  for (const Value& item : iterate(runtime, self)->items) {
+  const auto all = iterate(runtime, self);
+  for (const Value& item : all->items) {
     runtime.charge();
     const Value value = attribute_of(runtime, item, attribute);
     const bool passes = test ? test(runtime, value, rest).truth() : value.truth();

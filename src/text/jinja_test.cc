@@ -142,6 +142,13 @@ TEST(JinjaLists, WhatSelectReturnsIsAlwaysTrue) {
   EXPECT_THAT(show("{{ []|select|length }}"), HasSubstr("no len()"));
 }
 
+TEST(JinjaLists, FiltersGoOverTextsAndMissingLists) {
+  EXPECT_EQ(show("{{ 'cab'|sort|join }} {{ 'abca'|unique|join }} {{ 'ab'|map('upper')|join }} "
+                 "{{ nope|map('upper')|list }} {{ {'b': 1, 'a': 2}|select|join }} {{ "
+                 "'abc'|batch(2)|list }}"),
+            "abc abc AB [] ba [['a', 'b'], ['c']]");
+}
+
 TEST(JinjaMarks, FollowInputThroughStringOperations) {
   const Json context = {{"m", "  <u>x|y  "}};
   EXPECT_EQ(show_marks("<t>{{ m.strip() }}</t>", context), "<t>[<u>x|y]</t>");
