@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 BUILD = cmake --build build/$(1) --parallel $(JOBS)
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-BUILD_PACKAGES := g++ cmake ninja-build ccache pkg-config libboost1.81-dev nlohmann-json3-dev \
+BUILD_PACKAGES := g++ cmake ninja-build pkg-config libboost1.81-dev nlohmann-json3-dev \
   libprotobuf-dev protobuf-compiler libpcre2-dev libutf8proc-dev libcli11-dev libyaml-cpp-dev \
   libspdlog-dev libfmt-dev prometheus-cpp-dev libhwloc-dev libxxhash-dev
 TEST_PACKAGES := $(BUILD_PACKAGES) libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev \

@@ -12,11 +12,6 @@ option(FASTEEP_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
 option(FASTEEP_DCHECKS "Check invariants that cost time (DCHECK)" ON)
 set(FASTEEP_SANITIZE "" CACHE STRING "Value for -fsanitize=, e.g. address,undefined or thread")
 
-find_program(CCACHE ccache)
-if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
-endif()
-
 add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers)
 # Bits of results must not depend on the compiler's taste: no contraction of a*b+c behind our back.
 add_compile_options(-ffp-contract=off)
