@@ -53,7 +53,7 @@ def header_alone(path):
         isa = ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512bf16", "-mfma"]
     elif "avx2" in path:
         isa = ["-mavx2", "-mfma"]
-    run = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-Isrc", "-Ibuild/relassert/generated", *isa,
+    run = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "-Isrc", "-Ibuild/relassert/generated/src", *isa,
                           "-include", path, "-x", "c++", "/dev/null"], cwd=ROOT, text=True, capture_output=True)
     return [f"{path} does not compile alone:\n{run.stderr[:600]}"] if run.returncode else []
 

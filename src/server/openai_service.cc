@@ -153,7 +153,9 @@ asio::awaitable<void> OpenAiService::reply_whole(const PreparedRequest& request,
   if (job->error()) {
     co_await session.send(error_reply(*job->error()));
   } else {
-    co_await session.send({200, writer.whole(choices, job->usage())});
+    // Named: GCC 12 destroys a braced temporary of a co_await twice.
+    HttpReply reply{200, writer.whole(choices, job->usage())};
+    co_await session.send(std::move(reply));
   }
 }
 
