@@ -33,6 +33,7 @@ void Flags::add(CLI::App& app, const Setting& setting) {
          flag_names(setting),
          [this, &setting](const std::string& text) { given_.emplace_back(&setting, text); }, setting.help)
       ->type_name(setting.type)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->default_str(setting.default_text);
 }
 

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
@@ -14,14 +15,22 @@
 namespace fasteep {
 namespace {
 
-Result<TokenizerText> load_text(const std::string& folder) {
-  FASTEEP_TRY(Tokenizer tokenizer, Tokenizer::load(folder));
-  FASTEEP_TRY(std::optional<ChatTemplate> chat_template, load_chat_template(folder));
+Result<TokenizerText> load_text(EngineOptions& engine) {
+  FASTEEP_TRY(Tokenizer tokenizer, Tokenizer::load(engine.model));
+  FASTEEP_TRY(std::optional<ChatTemplate> chat_template, load_chat_template(engine.model));
+  engine.usable_vocab = tokenizer.vocab_size();
   return TokenizerText(std::move(tokenizer), std::move(chat_template));
 }
 
-GenerationDefaults defaults_of(const GenerationConfig& config) {
+// The n-th request without a seed gets the first draw of stream n.
+std::function<uint64_t()> seeds_from(uint64_t seed) {
+  auto next = std::make_shared<std::atomic<uint64_t>>(0);  // shared by copies of the function
+  return [seed, next] { return Rng(seed, (*next)++).next_u64(); };
+}
+
+GenerationDefaults defaults_of(const GenerationConfig& config, std::optional<int64_t> seed) {
   GenerationDefaults defaults;
+  if (seed) defaults.draw_seed = seeds_from(static_cast<uint64_t>(*seed));
   if (config.temperature) defaults.temperature = static_cast<float>(*config.temperature);
   if (config.top_p) defaults.top_p = static_cast<float>(*config.top_p);
   if (config.min_p) defaults.min_p = static_cast<float>(*config.min_p);
@@ -62,8 +71,12 @@ class ServeApp {
   ServedModel served_model() const {
     const InstancePlan& plan = controller_->plan();
     for (const std::string& warning : plan.generation.warnings) log_warning("{}", warning);
-    return {model_names(options_), plan.max_model_len,         plan.config.vocab_size,
-            text_,                 defaults_of(plan.generation), plan.generation.eos_ids};
+    return {model_names(options_),
+            plan.max_model_len,
+            plan.config.vocab_size,
+            text_,
+            defaults_of(plan.generation, options_.program.seed),
+            plan.generation.eos_ids};
   }
 
   void on_started(Result<void> started) {
@@ -131,7 +144,7 @@ Result<int> serve(ServeOptions& options) {
   setup_logging("controller", options.program.log_level);
   fmt::print("fasteep {} serves {}\n", FASTEEP_VERSION, options.engine.model);
   std::fflush(stdout);
-  FASTEEP_TRY(TokenizerText text, load_text(options.engine.model));
+  FASTEEP_TRY(TokenizerText text, load_text(options.engine));
   return ServeApp(options, std::move(text)).run();
 }
 

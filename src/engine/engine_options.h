@@ -13,6 +13,8 @@ struct EngineOptions {
   std::string model;                            // folder
   std::string rank_program = "/proc/self/exe";  // run as `PROGRAM rank --control-fd N`
 
+  int usable_vocab = 0;  // ids from here on are padding and never sampled; 0: all are usable
+
   std::string dtype = "auto";
   int num_ranks = 1;
   int max_ranks = 0;

@@ -167,6 +167,7 @@ RankSettings common_settings(const EngineOptions& options, const InstancePlan& p
   settings.scheduler.prefix_cache = options.enable_prefix_caching;
   const auto level = spdlog::level::to_string_view(spdlog::get_level());
   settings.log_level = std::string(level.data(), level.size());
+  settings.usable_vocab = options.usable_vocab;
   return settings;
 }
 

@@ -21,6 +21,8 @@ struct ExpertToLoad {
 
 RankCore::RankCore(const RankSettings& settings, ModelConfig config)
     : config_(std::move(config)),
+      usable_vocab_(settings.usable_vocab > 0 ? std::min(settings.usable_vocab, config_.vocab_size)
+                                              : config_.vocab_size),
       ledger_(settings.device_memory_bytes),
       pool_(settings.threads, settings.cpus, settings.may_spin ? kSpinUs : 0),
       kernels_(std::make_unique<Kernels>(settings.isa, pool_)) {}

@@ -35,6 +35,7 @@ class RankCore {
   Scheduler& scheduler() { return *scheduler_; }
   // Granted by the ledger.
   const DeviceLedger& ledger() const { return ledger_; }
+  int usable_vocab() const { return usable_vocab_; }
   int num_slots() const { return slots_->num_slots(); }
   int num_kv_blocks() const { return kv_->num_blocks(); }
 
@@ -50,6 +51,7 @@ class RankCore {
 
   // In the order of their birth: each is used by those below it.
   ModelConfig config_;
+  int usable_vocab_;  // token ids below it may be sampled
   DeviceLedger ledger_;
   ThreadPool pool_;
   std::unique_ptr<Kernels> kernels_;

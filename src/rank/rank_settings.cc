@@ -73,6 +73,7 @@ api::Configure to_message(const RankSettings& settings) {
   message.set_device_memory_bytes(settings.device_memory_bytes);
   message.set_num_slots(settings.num_slots);
   message.set_log_level(settings.log_level);
+  message.set_usable_vocab(settings.usable_vocab);
   return message;
 }
 
@@ -97,6 +98,7 @@ Result<RankSettings> to_settings(const api::Configure& message) {
   settings.device_memory_bytes = message.device_memory_bytes();
   FASTEEP_TRY(settings.num_slots, in_range(message.num_slots(), 0, 1 << 24, "num_slots"));
   settings.log_level = message.log_level();
+  FASTEEP_TRY(settings.usable_vocab, in_range(message.usable_vocab(), 0, 1 << 30, "usable_vocab"));
   return settings;
 }
 

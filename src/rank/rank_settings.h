@@ -28,6 +28,7 @@ struct RankSettings {
   SchedulerOptions scheduler;
   size_t device_memory_bytes = 0;
   int num_slots = 0;
+  int usable_vocab = 0;  // ids from here on are padding and never sampled; 0: none is padding
   std::string log_level = "info";
 };
 

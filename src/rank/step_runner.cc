@@ -38,7 +38,7 @@ void StepRunner::gather(const StepPlan& plan) {
 void StepRunner::sample_rows() {
   samples_.resize(sampled_.size());
   digests_.assign(sampled_.size(), 0);
-  const int vocab = core_.config().vocab_size;
+  const int vocab = core_.usable_vocab();
   const auto some = [&](int64_t begin, int64_t end, int) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       const PlannedSequence& planned = *sampled_[i];

@@ -24,7 +24,7 @@ void read_sampling(const GenerationDefaults& defaults, JsonFields& fields, Sampl
   out.top_k = std::max(out.top_k, 0);
   std::optional<int64_t> seed;  // negative ones are as good as any
   fields.read("seed", seed, Bounds{-0x1p63, 0x1p64});
-  if (!fields.failed()) out.seed = seed ? static_cast<uint64_t>(*seed) : fresh_seed();
+  if (!fields.failed()) out.seed = seed ? static_cast<uint64_t>(*seed) : defaults.draw_seed();
 }
 
 void read_stops(int vocab_size, JsonFields& fields, GenerationFields& out) {

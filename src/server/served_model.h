@@ -1,11 +1,13 @@
 #pragma once
 // The model as the API shows it.
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "base/rng.h"
 #include "server/text_model.h"
 
 namespace fasteep {
@@ -17,6 +19,8 @@ struct GenerationDefaults {
   std::optional<int> top_k;
   std::optional<float> min_p;
   std::optional<int> max_new_tokens;
+  // The seed of a request that gives none. Any thread.
+  std::function<uint64_t()> draw_seed = fresh_seed;
 };
 
 struct ServedModel {
