@@ -11,7 +11,8 @@ namespace fasteep {
 // Threads: the rank's step thread.
 class KvBlocks {
  public:
-  static Result<KvBlocks> create(int num_blocks, int num_layers, size_t layer_block_bytes, DeviceLedger& ledger);
+  static Result<KvBlocks> create(int num_blocks, int num_layers, size_t layer_block_bytes,
+                                 DeviceLedger& ledger);
   int num_blocks() const;
   size_t block_bytes() const;
   size_t committed_bytes() const;

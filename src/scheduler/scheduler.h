@@ -19,16 +19,16 @@ struct SchedulerOptions {
   int block_tokens = 16;
   int num_blocks = 0;
   int max_model_len = 0;
-  int max_waiting = 1024;            // queue bound: beyond it submit() answers kExhausted
-  int prefill_chunk = 0;             // longest prefill piece of one sequence per step; 0: the budget
+  int max_waiting = 1024;  // queue bound: beyond it submit() answers kExhausted
+  int prefill_chunk = 0;   // longest prefill piece of one sequence per step; 0: the budget
   bool prefix_cache = true;
 };
 
 struct SequenceRequest {
   RequestId id;
-  std::vector<TokenId> prompt;       // prompt, then any tokens already delivered (recompute, hand-over)
-  int num_delivered = 0;             // how many of `prompt`'s last tokens were generated already
-  int max_tokens = 0;                // to generate in all, delivered ones included
+  std::vector<TokenId> prompt;  // prompt, then any tokens already delivered (recompute, hand-over)
+  int num_delivered = 0;        // how many of `prompt`'s last tokens were generated already
+  int max_tokens = 0;           // to generate in all, delivered ones included
   SamplingParams sampling;
   std::vector<TokenId> stop_token_ids;  // model's own ones included unless ignore_eos
   bool logits_digest = false;
@@ -37,11 +37,11 @@ struct SequenceRequest {
 // One sequence's rows in a step.
 struct PlannedSequence {
   RequestId id;
-  int first_position = 0;            // of its first row
-  std::vector<TokenId> tokens;       // input tokens, one a row
-  std::vector<BlockId> blocks;       // of positions 0 .. first_position + tokens.size() - 1
-  bool wants_sample = false;         // the last row's logits give the next token
-  SamplingParams sampling;           // valid if wants_sample
+  int first_position = 0;       // of its first row
+  std::vector<TokenId> tokens;  // input tokens, one a row
+  std::vector<BlockId> blocks;  // of positions 0 .. first_position + tokens.size() - 1
+  bool wants_sample = false;    // the last row's logits give the next token
+  SamplingParams sampling;      // valid if wants_sample
   bool logits_digest = false;
 };
 
@@ -55,7 +55,7 @@ enum class SequenceEnd { kNone, kStop, kLength };
 
 struct SequenceUpdate {
   RequestId id;
-  int index = 0;                     // of the generated token, from 0
+  int index = 0;  // of the generated token, from 0
   TokenId token = 0;
   SequenceEnd end = SequenceEnd::kNone;
   int cached_prompt_tokens = 0;
@@ -73,13 +73,16 @@ class Scheduler {
   explicit Scheduler(const SchedulerOptions& options);
   ~Scheduler();
 
-  // Errors: kExhausted (queue full), kInvalidInput (does not fit max_model_len or all the KV blocks).
+  // Errors: kExhausted (queue full), kInvalidInput (does not fit max_model_len or all the KV
+  // blocks).
   Result<void> submit(SequenceRequest request);
-  void cancel(RequestId id);              // its blocks are free at once; a plan in flight drops its rows' results
-  StepPlan plan();                        // call commit() before the next plan()
+  void cancel(
+      RequestId id);  // its blocks are free at once; a plan in flight drops its rows' results
+  StepPlan plan();    // call commit() before the next plan()
   // samples[i] belongs to the i-th planned sequence with wants_sample, in order.
   std::vector<SequenceUpdate> commit(const StepPlan& plan, std::span<const TokenId> samples);
-  void abandon(const StepPlan& plan);     // the step failed: its sequences are removed, their blocks freed (not cached)
+  void abandon(const StepPlan& plan);  // the step failed: its sequences are removed, their blocks
+                                       // freed (not cached)
 
   const SchedulerStats& stats() const;
   std::vector<RequestId> requests() const;
