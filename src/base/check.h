@@ -1,5 +1,6 @@
 #pragma once
-// CHECK(condition, "text with the {}", values): a failed one is a bug in FastEEP. It stops the process.
+// CHECK(condition, "text with the {}", values): a failed one is a bug in FastEEP. It stops the
+// process.
 #include <fmt/format.h>
 
 #include <string>
@@ -9,9 +10,9 @@ namespace fasteep {
                                const std::string& text);
 }  // namespace fasteep
 
-#define CHECK(condition, ...)                                                                \
-  do {                                                                                       \
-    if (!(condition)) [[unlikely]]                                                           \
+#define CHECK(condition, ...)                                                               \
+  do {                                                                                      \
+    if (!(condition)) [[unlikely]]                                                          \
       ::fasteep::check_failed(__FILE__, __LINE__, #condition, fmt::format("" __VA_ARGS__)); \
   } while (false)
 

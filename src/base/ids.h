@@ -16,14 +16,16 @@ struct Id {
   constexpr auto operator<=>(const Id&) const = default;
 };
 
-using RankId = Id<struct RankTag, int32_t>;                // 0-based, < max EP size
-using Incarnation = Id<struct IncarnationTag, uint32_t>;   // tells a restarted rank from the dead one; >= 1
-using Epoch = Id<struct EpochTag, uint64_t>;               // a view's number; the first view is 1
-using LayerId = Id<struct LayerTag, int32_t>;              // 0-based transformer layer
-using ExpertId = Id<struct ExpertTag, int32_t>;            // 0-based within its layer
-using SlotId = Id<struct SlotTag, int32_t>;                // place for one expert's weights on one rank
-using BlockId = Id<struct BlockTag, int32_t>;              // KV block of one rank
-using RequestId = Id<struct RequestTag, uint64_t>;         // unique in an instance, given by the controller
+using RankId = Id<struct RankTag, int32_t>;  // 0-based, < max EP size
+using Incarnation =
+    Id<struct IncarnationTag, uint32_t>;         // tells a restarted rank from the dead one; >= 1
+using Epoch = Id<struct EpochTag, uint64_t>;     // a view's number; the first view is 1
+using LayerId = Id<struct LayerTag, int32_t>;    // 0-based transformer layer
+using ExpertId = Id<struct ExpertTag, int32_t>;  // 0-based within its layer
+using SlotId = Id<struct SlotTag, int32_t>;      // place for one expert's weights on one rank
+using BlockId = Id<struct BlockTag, int32_t>;    // KV block of one rank
+using RequestId =
+    Id<struct RequestTag, uint64_t>;  // unique in an instance, given by the controller
 
 using TokenId = int32_t;  // a vocabulary index; plain, because it is arithmetic's daily bread
 

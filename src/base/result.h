@@ -134,15 +134,15 @@ class [[nodiscard]] Result<void> {
 #define FASTEEP_CONCAT(a, b) FASTEEP_CONCAT_INNER(a, b)
 
 // FASTEEP_TRY(auto plan, planner.shrink(map)); leaves the function with the error if there is one.
-#define FASTEEP_TRY(declaration, expression)                                     \
-  auto FASTEEP_CONCAT(result_, __LINE__) = (expression);                         \
-  if (!FASTEEP_CONCAT(result_, __LINE__).has_value())                            \
-    return FASTEEP_CONCAT(result_, __LINE__).error();                            \
+#define FASTEEP_TRY(declaration, expression)             \
+  auto FASTEEP_CONCAT(result_, __LINE__) = (expression); \
+  if (!FASTEEP_CONCAT(result_, __LINE__).has_value())    \
+    return FASTEEP_CONCAT(result_, __LINE__).error();    \
   declaration = std::move(*FASTEEP_CONCAT(result_, __LINE__))
 
 // FASTEEP_TRY_VOID(pool.commit(slab)); the same for a Result<void>.
-#define FASTEEP_TRY_VOID(expression)                              \
-  do {                                                            \
-    auto try_result = (expression);                               \
-    if (!try_result.has_value()) return try_result.error();       \
+#define FASTEEP_TRY_VOID(expression)                        \
+  do {                                                      \
+    auto try_result = (expression);                         \
+    if (!try_result.has_value()) return try_result.error(); \
   } while (false)

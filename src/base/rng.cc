@@ -23,10 +23,10 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
 
 namespace {
 uint64_t counter_u64(uint64_t seed, uint64_t stream, uint64_t counter) {
-  const auto words = philox4x32(
-      {static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
-       static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
-      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  const auto words =
+      philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
+                  static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
+                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return (uint64_t{words[1]} << 32) | words[0];
 }
 }  // namespace

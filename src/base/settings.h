@@ -1,6 +1,7 @@
 #pragma once
 // Settings are written once, in the room that uses them, as a struct with
-//   template <class V> void visit(V& v) { v(block_size, "block-size", "tokens per KV block", Range{16, 256}); }
+//   template <class V> void visit(V& v) { v(block_size, "block-size", "tokens per KV block",
+//   Range{16, 256}); }
 // The command line, --config file, --help, the start-up print and docs/settings.md are visitors.
 // Supported members: bool, int, int64_t, double, std::string, std::optional of these, and enums
 // given with Choices. Sizes in bytes take the constraint Bytes{} ("8GiB", "512MiB").

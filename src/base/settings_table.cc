@@ -15,7 +15,9 @@ std::string normalised(std::string_view name) {
   return out;
 }
 
-std::string join(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
+std::string join(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
 
 // Edit distance (insert, delete, replace; Levenshtein 1966).
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -34,10 +36,20 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 int64_t unit_bytes(std::string_view unit) {
-  static const std::pair<const char*, int64_t> kUnits[] = {
-      {"", 1},          {"B", 1},         {"KB", 1000},      {"MB", 1000000},   {"GB", 1000000000},
-      {"TB", 1000000000000}, {"KiB", 1ll << 10}, {"MiB", 1ll << 20}, {"GiB", 1ll << 30}, {"TiB", 1ll << 40},
-      {"K", 1ll << 10}, {"M", 1ll << 20}, {"G", 1ll << 30},  {"T", 1ll << 40}};
+  static const std::pair<const char*, int64_t> kUnits[] = {{"", 1},
+                                                           {"B", 1},
+                                                           {"KB", 1000},
+                                                           {"MB", 1000000},
+                                                           {"GB", 1000000000},
+                                                           {"TB", 1000000000000},
+                                                           {"KiB", 1ll << 10},
+                                                           {"MiB", 1ll << 20},
+                                                           {"GiB", 1ll << 30},
+                                                           {"TiB", 1ll << 40},
+                                                           {"K", 1ll << 10},
+                                                           {"M", 1ll << 20},
+                                                           {"G", 1ll << 30},
+                                                           {"T", 1ll << 40}};
   for (const auto& [name, bytes] : kUnits) {
     if (unit == name) return bytes;
   }
@@ -87,7 +99,8 @@ const Setting* SettingsTable::find(std::string_view name) const {
   const std::string wanted = normalised(name);
   for (const Setting& setting : settings_) {
     const auto& aliases = setting.aliases;
-    if (setting.name == wanted || std::find(aliases.begin(), aliases.end(), wanted) != aliases.end()) {
+    if (setting.name == wanted ||
+        std::find(aliases.begin(), aliases.end(), wanted) != aliases.end()) {
       return &setting;
     }
   }
@@ -101,7 +114,8 @@ Error SettingsTable::unknown(std::string_view what, std::string_view name) const
     names.insert(names.end(), setting.aliases.begin(), setting.aliases.end());
   }
   const std::string nearest = nearest_word(normalised(name), names);
-  if (nearest.empty()) return invalid_input("unknown {} \"{}\": see `fasteep serve --help`", what, name);
+  if (nearest.empty())
+    return invalid_input("unknown {} \"{}\": see `fasteep serve --help`", what, name);
   return invalid_input("unknown {} \"{}\": did you mean \"{}\"?", what, name, nearest);
 }
 
@@ -109,7 +123,8 @@ Result<void> SettingsTable::read_yaml(const std::string& path) const {
   try {
     const YAML::Node root = YAML::LoadFile(path);
     if (root.IsNull()) return {};
-    if (!root.IsMap()) return invalid_input("{}: expected a map of settings, like `max-num-seqs: 64`", path);
+    if (!root.IsMap())
+      return invalid_input("{}: expected a map of settings, like `max-num-seqs: 64`", path);
     for (const auto& entry : root) {
       const auto key = entry.first.as<std::string>();
       const int line = entry.first.Mark().line + 1;
@@ -144,7 +159,8 @@ std::string SettingsTable::type_text(const char* type, const Limits& limits) {
   if (!limits.choices.empty()) return "one of " + join(limits.choices);
   if (!limits.range) return type;
   const double high = limits.range->high;
-  if (high == std::numeric_limits<double>::max()) return fmt::format("{}, at least {}", type, limits.range->low);
+  if (high == std::numeric_limits<double>::max())
+    return fmt::format("{}, at least {}", type, limits.range->low);
   return fmt::format("{} from {} to {}", type, limits.range->low, high);
 }
 
@@ -154,8 +170,8 @@ Result<bool> SettingsTable::parse_bool(std::string_view text, std::string_view f
   return invalid_input("{}: \"{}\" is neither true nor false", flag, text);
 }
 
-Result<double> SettingsTable::parse_number(std::string_view text, std::string_view flag, const Limits& limits,
-                                           bool integer) {
+Result<double> SettingsTable::parse_number(std::string_view text, std::string_view flag,
+                                           const Limits& limits, bool integer) {
   double value = 0;
   if (limits.bytes) {
     auto bytes = parse_bytes(text);
@@ -163,7 +179,8 @@ Result<double> SettingsTable::parse_number(std::string_view text, std::string_vi
     value = static_cast<double>(*bytes);
   } else {
     const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = end == text.data() + text.size() && status == std::errc() && std::isfinite(value);
+    const bool whole =
+        end == text.data() + text.size() && status == std::errc() && std::isfinite(value);
     if (!whole || (integer && value != std::floor(value))) {
       return invalid_input("{}: \"{}\" is not {}", flag, text, integer ? "an integer" : "a number");
     }
@@ -176,9 +193,11 @@ Result<double> SettingsTable::parse_number(std::string_view text, std::string_vi
   return value;
 }
 
-Result<void> SettingsTable::check_choice(std::string_view text, std::string_view flag, const Limits& limits) {
+Result<void> SettingsTable::check_choice(std::string_view text, std::string_view flag,
+                                         const Limits& limits) {
   const auto& choices = limits.choices;
-  if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end()) return {};
+  if (choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end())
+    return {};
   const std::string nearest = nearest_word(text, choices);
   return invalid_input("{}: \"{}\" is not one of {}{}", flag, text, join(choices),
                        nearest.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", nearest));

@@ -17,12 +17,12 @@
 namespace fasteep {
 
 struct Setting {
-  std::string name;                  // "max-num-seqs"; the flag is --max-num-seqs, the YAML key either spelling
+  std::string name;  // "max-num-seqs"; the flag is --max-num-seqs, the YAML key either spelling
   std::vector<std::string> aliases;
   std::string help;
-  std::string type;                  // "integer", "bytes", "one of auto, float32, bfloat16", ...
+  std::string type;  // "integer", "bytes", "one of auto, float32, bfloat16", ...
   std::string default_text;
-  bool is_switch = false;            // a bool: --name or --no-name
+  bool is_switch = false;  // a bool: --name or --no-name
   std::function<Result<void>(std::string_view text)> parse;
   std::function<std::string()> print;  // the value now
 };
@@ -75,10 +75,14 @@ class SettingsTable {
     bool bytes = false;
   };
   static void apply(const Range& range, Limits& limits, Setting&) { limits.range = range; }
-  static void apply(const Choices& choices, Limits& limits, Setting&) { limits.choices = choices.names; }
+  static void apply(const Choices& choices, Limits& limits, Setting&) {
+    limits.choices = choices.names;
+  }
   static void apply(const Bytes&, Limits& limits, Setting&) { limits.bytes = true; }
   static void apply(const Anything&, Limits&, Setting&) {}
-  static void apply(const Aliases& aliases, Limits&, Setting& setting) { setting.aliases = aliases.names; }
+  static void apply(const Aliases& aliases, Limits&, Setting& setting) {
+    setting.aliases = aliases.names;
+  }
 
   template <class T>
   struct is_optional : std::false_type {};
@@ -87,9 +91,10 @@ class SettingsTable {
 
   static std::string type_text(const char* type, const Limits& limits);
   static Result<bool> parse_bool(std::string_view text, std::string_view flag);
-  static Result<double> parse_number(std::string_view text, std::string_view flag, const Limits& limits,
-                                     bool integer);
-  static Result<void> check_choice(std::string_view text, std::string_view flag, const Limits& limits);
+  static Result<double> parse_number(std::string_view text, std::string_view flag,
+                                     const Limits& limits, bool integer);
+  static Result<void> check_choice(std::string_view text, std::string_view flag,
+                                   const Limits& limits);
 
   template <class T>
   static void describe(const Limits& limits, Setting& setting) {
@@ -108,7 +113,8 @@ class SettingsTable {
   }
 
   template <class T>
-  static Result<void> parse_into(std::string_view text, std::string_view flag, const Limits& limits, T& member) {
+  static Result<void> parse_into(std::string_view text, std::string_view flag, const Limits& limits,
+                                 T& member) {
     if constexpr (is_optional<T>::value) {
       typename T::value_type value{};
       FASTEEP_TRY_VOID(parse_into(text, flag, limits, value));

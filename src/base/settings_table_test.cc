@@ -63,18 +63,21 @@ TEST(SettingsTable, RefusalsNameTheSettingAndTheRemedy) {
 
 TEST(SettingsTable, UnknownNamesSuggestTheNearest) {
   Fixture f;
-  EXPECT_THAT(f.table.unknown("flag", "max-num-seq").message(), HasSubstr("did you mean \"max-num-seqs\""));
+  EXPECT_THAT(f.table.unknown("flag", "max-num-seq").message(),
+              HasSubstr("did you mean \"max-num-seqs\""));
   EXPECT_THAT(f.table.unknown("flag", "zzzzzzzzz").message(), HasSubstr("--help"));
 }
 
 TEST(SettingsTable, YamlErrorsNameFileLineAndKey) {
   Fixture f;
-  const std::string path = std::filesystem::temp_directory_path() / fmt::format("settings_{}.yaml", getpid());
+  const std::string path =
+      std::filesystem::temp_directory_path() / fmt::format("settings_{}.yaml", getpid());
   std::ofstream(path) << "max_num_seqs: 3\ndtyp: float32\n";
   auto result = f.table.read_yaml(path);
   std::filesystem::remove(path);
   ASSERT_FALSE(result);
-  EXPECT_THAT(result.error().message(), HasSubstr(":2: unknown key \"dtyp\": did you mean \"dtype\""));
+  EXPECT_THAT(result.error().message(),
+              HasSubstr(":2: unknown key \"dtyp\": did you mean \"dtype\""));
   EXPECT_EQ(f.options.seqs, 3);
   EXPECT_FALSE(f.table.read_yaml("/nonexistent.yaml"));
 }

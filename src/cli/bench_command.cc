@@ -28,7 +28,8 @@ struct BenchOptions {
     v(preset, "preset", "model to make (once) and measure, if no MODEL is given");
     v(folder, "folder", "where made models are kept");
     v(dtype, "dtype", "as of serve", Choices{{"auto", "float32", "bfloat16"}});
-    v(threads, "threads", "compute threads in all: EP 1 x THREADS against EP THREADS x 1", Range{1, 64});
+    v(threads, "threads", "compute threads in all: EP 1 x THREADS against EP THREADS x 1",
+      Range{1, 64});
     v(rounds, "rounds", "times that everything is measured, interleaved", Range{1, 100});
     v(decode_tokens, "decode-tokens", "tokens of each decode measurement", Range{4, 4096});
     v(prefill_tokens, "prefill-tokens", "length of the prefill", Range{16, 16384});
@@ -98,7 +99,8 @@ class EngineBench {
     return engine;
   }
 
-  void add(std::string what, std::string unit, std::string bound_text, std::function<Result<double>()> measure,
+  void add(std::string what, std::string unit, std::string bound_text,
+           std::function<Result<double>()> measure,
            std::function<double(const MachineProbe&)> bound) {
     Figure figure;
     figure.what = std::move(what);
@@ -111,18 +113,20 @@ class EngineBench {
   void describe() {
     report_.machine = cpu_name();
     report_.model = fmt::format("{} ({})", folder_, to_string(wide_->plan().dtype));
-    report_.flags = fmt::format("--threads {} --rounds {}, kernels {}", options_.threads, options_.rounds,
-                                to_string(wide_->plan().ranks.front().isa));
+    report_.flags = fmt::format("--threads {} --rounds {}, kernels {}", options_.threads,
+                                options_.rounds, to_string(wide_->plan().ranks.front().isa));
     const std::string wide_name = fmt::format("EP 1 x {} threads", options_.threads);
     for (const int sequences : {1, 16, 64}) add_decode(*wide_, wide_name, sequences);
-    add("prefill of " + std::to_string(options_.prefill_tokens) + ", " + wide_name, "tokens/s",
+    add(
+        "prefill of " + std::to_string(options_.prefill_tokens) + ", " + wide_name, "tokens/s",
         "flops at the vector units' peak",
         [this]() -> Result<double> {
           FASTEEP_TRY(const double s, wide_->load().prefill_seconds(options_.prefill_tokens));
           return options_.prefill_tokens / s;
         },
         [this](const MachineProbe& p) {
-          return options_.prefill_tokens * p.flops_per_s / work_.prefill_flops(options_.prefill_tokens);
+          return options_.prefill_tokens * p.flops_per_s /
+                 work_.prefill_flops(options_.prefill_tokens);
         });
     if (!ranks_) return;
     const std::string name = fmt::format("EP {} x 1 thread", options_.threads);
@@ -130,7 +134,9 @@ class EngineBench {
   }
 
   void add_decode(BenchInstance& instance, const std::string& name, int sequences) {
-    add(fmt::format("decode of {}, {}", sequences, name), "tokens/s", "weight bytes at read bandwidth",
+    add(
+        fmt::format("decode of {}, {}", sequences, name), "tokens/s",
+        "weight bytes at read bandwidth",
         [this, &instance, sequences] {
           return instance.load().decode_rate(sequences, options_.decode_tokens, 16);
         },
@@ -162,7 +168,8 @@ class EngineBench {
     return values;
   }
 
-  void keep(const MachineProbe& before, const MachineProbe& after, const std::vector<double>& values) {
+  void keep(const MachineProbe& before, const MachineProbe& after,
+            const std::vector<double>& values) {
     if (!agree(before, after)) {
       ++report_.rounds_dropped;
       return;
@@ -194,7 +201,8 @@ std::string ratio_line(const BenchReport& report, const std::string& a, const st
   const Figure *top = find(a), *bottom = find(b);
   if (top == nullptr || bottom == nullptr) return "";
   std::vector<double> ratios;
-  for (size_t i = 0; i < top->values.size(); ++i) ratios.push_back(top->values[i] / bottom->values[i]);
+  for (size_t i = 0; i < top->values.size(); ++i)
+    ratios.push_back(top->values[i] / bottom->values[i]);
   return fmt::format("{} / {}: {:.3f}\n", a, b, median(ratios));
 }
 
@@ -203,8 +211,10 @@ Result<int> run_bench(const BenchOptions& options) {
   FASTEEP_TRY(const BenchReport report, EngineBench(options, folder).run());
   fmt::print("{}", report.table());
   for (const int sequences : {16, 64}) {
-    fmt::print("{}", ratio_line(report, fmt::format("decode of {}, EP {} x 1 thread", sequences, options.threads),
-                                fmt::format("decode of {}, EP 1 x {} threads", sequences, options.threads)));
+    fmt::print(
+        "{}", ratio_line(
+                  report, fmt::format("decode of {}, EP {} x 1 thread", sequences, options.threads),
+                  fmt::format("decode of {}, EP 1 x {} threads", sequences, options.threads)));
   }
   if (options.report.empty()) return 0;
   std::ofstream file(options.report);

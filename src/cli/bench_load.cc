@@ -39,7 +39,8 @@ Result<void> BenchLoad::run_until_done(const Run& run) {
   const TimePoint deadline = clock_.now() + std::chrono::minutes(10);
   while (run.open > 0 && !run.error) {
     loop_.run_one_for(std::chrono::seconds(1));
-    if (clock_.now() > deadline) return Error(ErrorCode::kTimeout, "the measurement took 10 minutes");
+    if (clock_.now() > deadline)
+      return Error(ErrorCode::kTimeout, "the measurement took 10 minutes");
   }
   if (run.error) return *run.error;
   return {};
@@ -57,9 +58,12 @@ Result<double> BenchLoad::decode_rate(int sequences, int tokens, int prompt_toke
   }
   int64_t counted = 0;
   for (const auto& times : run.tokens) {
-    counted += std::count_if(times.begin(), times.end(), [&](TimePoint t) { return t > begin && t <= end; });
+    counted += std::count_if(times.begin(), times.end(),
+                             [&](TimePoint t) { return t > begin && t <= end; });
   }
-  if (end <= begin) return invalid_input("{} tokens are too few to measure {} sequences together", tokens, sequences);
+  if (end <= begin)
+    return invalid_input("{} tokens are too few to measure {} sequences together", tokens,
+                         sequences);
   return static_cast<double>(counted) / seconds(end - begin);
 }
 

@@ -12,7 +12,8 @@ namespace fasteep {
 // Threads: one; it runs the io_context that the engine lives on.
 class BenchLoad {
  public:
-  BenchLoad(boost::asio::io_context& loop, Engine& engine, int vocab_size, const Clock& clock, Rng rng)
+  BenchLoad(boost::asio::io_context& loop, Engine& engine, int vocab_size, const Clock& clock,
+            Rng rng)
       : loop_(loop), engine_(engine), vocab_size_(vocab_size), clock_(clock), rng_(rng) {}
 
   // Tokens per second of `sequences` greedy requests of `tokens` tokens each, counted while all of

@@ -50,7 +50,8 @@ std::string BenchReport::table() const {
   std::string out = fmt::format("machine: {}\nmodel:   {}\nflags:   {}\n", machine, model, flags);
   for (const MachineProbe& probe : probes) out += "probe:   " + probe_text(probe) + "\n";
   if (rounds_dropped > 0) {
-    out += fmt::format("dropped: {} rounds, because the probes before and after disagreed\n", rounds_dropped);
+    out += fmt::format("dropped: {} rounds, because the probes before and after disagreed\n",
+                       rounds_dropped);
   }
   for (const Figure& figure : figures) {
     if (figure.values.empty()) {
@@ -58,17 +59,19 @@ std::string BenchReport::table() const {
       continue;
     }
     const auto [low, high] = std::minmax_element(figure.values.begin(), figure.values.end());
-    out += fmt::format("{:44} {:9.2f} {} ({:.2f} to {:.2f})", figure.what, median(figure.values), figure.unit,
-                       *low, *high);
-    if (figure.bound > 0) out += fmt::format("  {:.2f} of {:.1f} ({})", figure.share(), figure.bound, figure.bound_text);
+    out += fmt::format("{:44} {:9.2f} {} ({:.2f} to {:.2f})", figure.what, median(figure.values),
+                       figure.unit, *low, *high);
+    if (figure.bound > 0)
+      out +=
+          fmt::format("  {:.2f} of {:.1f} ({})", figure.share(), figure.bound, figure.bound_text);
     out += "\n";
   }
   return out;
 }
 
 std::string BenchReport::json() const {
-  nlohmann::ordered_json out = {{"machine", machine}, {"model", model}, {"flags", flags},
-                                {"rounds_dropped", rounds_dropped}};
+  nlohmann::ordered_json out = {
+      {"machine", machine}, {"model", model}, {"flags", flags}, {"rounds_dropped", rounds_dropped}};
   for (const MachineProbe& probe : probes) {
     out["probes"].push_back({{"read_bytes_per_s", probe.read_bytes_per_s},
                              {"copy_bytes_per_s", probe.copy_bytes_per_s},

@@ -20,7 +20,8 @@ Error wrong_word(const std::string& word, const std::vector<Command>& commands) 
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.app->get_name());
   const std::string nearest = nearest_word(word, names);
-  const std::string hint = nearest.empty() ? "see `fasteep --help`" : "did you mean \"" + nearest + "\"?";
+  const std::string hint =
+      nearest.empty() ? "see `fasteep --help`" : "did you mean \"" + nearest + "\"?";
   return invalid_input("unknown command \"{}\": {}", word, hint);
 }
 

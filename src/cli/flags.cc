@@ -12,10 +12,12 @@ std::string flag_names(const Setting& setting) {
 
 }  // namespace
 
-Flags::Flags(CLI::App& app, const SettingsTable& table, bool with_config) : app_(app), table_(table) {
+Flags::Flags(CLI::App& app, const SettingsTable& table, bool with_config)
+    : app_(app), table_(table) {
   app.allow_extras();
   if (with_config) {
-    app.add_option("--config", config_path_, "YAML file of these settings; flags win over it")->type_name("FILE");
+    app.add_option("--config", config_path_, "YAML file of these settings; flags win over it")
+        ->type_name("FILE");
   }
   for (const Setting& setting : table.settings()) add(app, setting);
 }
@@ -24,14 +26,17 @@ void Flags::add(CLI::App& app, const Setting& setting) {
   if (setting.is_switch) {
     app.add_flag_function(
            flag_names(setting),
-           [this, &setting](std::int64_t count) { given_.emplace_back(&setting, count > 0 ? "true" : "false"); },
+           [this, &setting](std::int64_t count) {
+             given_.emplace_back(&setting, count > 0 ? "true" : "false");
+           },
            setting.help)
         ->default_str(setting.default_text);
     return;
   }
   app.add_option_function<std::string>(
          flag_names(setting),
-         [this, &setting](const std::string& text) { given_.emplace_back(&setting, text); }, setting.help)
+         [this, &setting](const std::string& text) { given_.emplace_back(&setting, text); },
+         setting.help)
       ->type_name(setting.type)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->default_str(setting.default_text);
@@ -40,7 +45,8 @@ void Flags::add(CLI::App& app, const Setting& setting) {
 Result<void> refuse_extras(const CLI::App& app, const SettingsTable& table) {
   for (const std::string& extra : app.remaining()) {
     if (extra.rfind("--", 0) != 0) return invalid_input("unexpected argument \"{}\"", extra);
-    const std::string name = extra.substr(2, extra.find('=') == std::string::npos ? extra.npos : extra.find('=') - 2);
+    const std::string name =
+        extra.substr(2, extra.find('=') == std::string::npos ? extra.npos : extra.find('=') - 2);
     return table.unknown("flag", name);
   }
   return {};

@@ -23,7 +23,8 @@ class Flags {
   Flags(CLI::App& app, const SettingsTable& table, bool with_config);
   Flags(const Flags&) = delete;
 
-  // After parsing: unknown flags are errors, then the file, then the flags are read into the settings.
+  // After parsing: unknown flags are errors, then the file, then the flags are read into the
+  // settings.
   Result<void> apply() const;
 
  private:

@@ -26,11 +26,13 @@ Result<int> inspect(const std::string& folder) {
 
 Result<std::string> synth_config(const SynthArguments& arguments) {
   if (arguments.preset.empty() == arguments.config_path.empty()) {
-    return invalid_input("give either --preset ({}) or --config config.json", fmt::join(synth_presets(), ", "));
+    return invalid_input("give either --preset ({}) or --config config.json",
+                         fmt::join(synth_presets(), ", "));
   }
   if (!arguments.preset.empty()) return synth_preset(arguments.preset);
   std::ifstream file(arguments.config_path);
-  if (!file) return invalid_input("--config {}: no such file, or not readable", arguments.config_path);
+  if (!file)
+    return invalid_input("--config {}: no such file, or not readable", arguments.config_path);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
@@ -59,13 +61,16 @@ Result<int> synth(const SynthArguments& arguments) {
 }  // namespace
 
 Command make_model_command(CLI::App& app) {
-  CLI::App* model = app.add_subcommand("model", "Look at a model folder, or make one with random weights");
+  CLI::App* model =
+      app.add_subcommand("model", "Look at a model folder, or make one with random weights");
   auto folder = std::make_shared<std::string>();
-  CLI::App* inspect_app = model->add_subcommand("inspect", "What a model folder holds, and what it needs");
+  CLI::App* inspect_app =
+      model->add_subcommand("inspect", "What a model folder holds, and what it needs");
   inspect_app->add_option("PATH", *folder, "a Hugging Face folder")->required();
 
   auto arguments = std::make_shared<SynthArguments>();
-  CLI::App* synth_app = model->add_subcommand("synth", "Write a valid checkpoint with random weights");
+  CLI::App* synth_app =
+      model->add_subcommand("synth", "Write a valid checkpoint with random weights");
   synth_app->add_option("--preset", arguments->preset,
                         fmt::format("one of {}", fmt::join(synth_presets(), ", ")));
   synth_app->add_option("--config", arguments->config_path, "config.json of the model to make");

@@ -39,8 +39,10 @@ ModelWork model_work(const ModelConfig& config, DType dtype) {
     work.flops_per_token += 2 * hidden * (config.qkv_outputs() + heads_width);
     work.flops_per_attended += 4.0 * heads_width;
     if (kind == LayerKind::kMoe) {
-      work.bytes_every_step += matrix_bytes(DType::kFloat32, config.num_experts, config.hidden_size);
-      work.flops_per_token += 2 * hidden * (config.num_experts + 3.0 * config.top_k * config.moe_intermediate);
+      work.bytes_every_step +=
+          matrix_bytes(DType::kFloat32, config.num_experts, config.hidden_size);
+      work.flops_per_token +=
+          2 * hidden * (config.num_experts + 3.0 * config.top_k * config.moe_intermediate);
     } else {
       work.bytes_every_step += static_cast<double>(ffn_size_bytes(config.dense_shape(dtype)));
       work.flops_per_token += 6 * hidden * config.dense_intermediate;

@@ -49,7 +49,8 @@ std::vector<std::string> model_names(const ServeOptions& options) {
 // One serving process: wires the controller to the HTTP server and both to signals. Threads: one.
 class ServeApp {
  public:
-  ServeApp(const ServeOptions& options, TokenizerText text) : options_(options), text_(std::move(text)) {}
+  ServeApp(const ServeOptions& options, TokenizerText text)
+      : options_(options), text_(std::move(text)) {}
 
   Result<int> run() {
     FASTEEP_TRY(controller_, Controller::create(loop_, options_.engine));
@@ -88,9 +89,10 @@ class ServeApp {
     const std::string host = options_.server.host == "0.0.0.0" ? "127.0.0.1" : options_.server.host;
     const std::string key =
         options_.server.api_key.empty() ? "" : "-H 'Authorization: Bearer KEY' ";
-    fmt::print("try it:\n  curl http://{}:{}/v1/chat/completions -H 'Content-Type: application/json' {}-d "
-               "'{{\"messages\": [{{\"role\": \"user\", \"content\": \"What is 12 + 30?\"}}]}}'\n",
-               host, server_->port(), key);
+    fmt::print(
+        "try it:\n  curl http://{}:{}/v1/chat/completions -H 'Content-Type: application/json' {}-d "
+        "'{{\"messages\": [{{\"role\": \"user\", \"content\": \"What is 12 + 30?\"}}]}}'\n",
+        host, server_->port(), key);
     std::fflush(stdout);
   }
 
@@ -114,7 +116,8 @@ class ServeApp {
   }
 
   void end_unserviceable() {
-    log_error("{}: ending with status {}", controller_->status().not_ready_reason, controller_->exit_status());
+    log_error("{}: ending with status {}", controller_->status().not_ready_reason,
+              controller_->exit_status());
     server_->drain([this] { end(); });
   }
 
@@ -170,7 +173,10 @@ Command make_settings_command(CLI::App& app) {
   settings->add_flag("--markdown", *markdown, "as the page docs/settings.md");
   return {settings, [=]() -> Result<int> {
             const ServeOptions options;
-            if (*markdown) fmt::print("# Settings of `fasteep serve`\n\nMade by `make docs`. In a `--config` file, the same names without dashes in front.\n\n");
+            if (*markdown)
+              fmt::print(
+                  "# Settings of `fasteep serve`\n\nMade by `make docs`. In a `--config` file, the "
+                  "same names without dashes in front.\n\n");
             fmt::print("{}", options.table.markdown());
             return 0;
           }};

@@ -15,8 +15,11 @@ struct ProgramOptions {
   std::optional<int64_t> seed;
   template <class V>
   void visit(V& v) {
-    v(log_level, "log-level", "least important log line shown", Choices{{"debug", "info", "warning", "error"}});
-    v(seed, "seed", "seeds of requests that give none follow from this one, in order of arrival (default: chance)");
+    v(log_level, "log-level", "least important log line shown",
+      Choices{{"debug", "info", "warning", "error"}});
+    v(seed, "seed",
+      "seeds of requests that give none follow from this one, in order of arrival (default: "
+      "chance)");
   }
 };
 

@@ -36,7 +36,8 @@ void StartDisplay::on_progress(const StartProgress& progress, int num_ranks) {
   phase.last_line_s = progress.seconds;
   const std::string bytes =
       total > 0 ? fmt::format(", {} of {}", format_bytes(done), format_bytes(total)) : "";
-  fmt::print("{:7.2f} s  {}: {} of {} ranks{}\n", progress.seconds, progress.phase, complete, num_ranks, bytes);
+  fmt::print("{:7.2f} s  {}: {} of {} ranks{}\n", progress.seconds, progress.phase, complete,
+             num_ranks, bytes);
   std::fflush(stdout);
 }
 
@@ -51,12 +52,13 @@ std::string start_summary(const Controller& controller) {
     for (const auto& [tag, size] : rank.bytes_by_tag) bytes[tag] = std::max(bytes[tag], size);
   }
   const RankSettings& first = plan.ranks.front();
-  std::string out = fmt::format("  ranks            {} x {} thread{}, kernels {}, {}\n", status.ranks.size(),
-                                first.threads, first.threads == 1 ? "" : "s", to_string(first.isa),
-                                to_string(plan.dtype));
-  out += fmt::format("  experts          {} per layer, {} replicas, {} slots per rank\n", view.shape().num_experts,
-                     replicas_per_layer(view), first.num_slots);
-  out += fmt::format("  context          {} tokens, KV for {} tokens per rank\n", plan.max_model_len, kv_tokens);
+  std::string out = fmt::format("  ranks            {} x {} thread{}, kernels {}, {}\n",
+                                status.ranks.size(), first.threads, first.threads == 1 ? "" : "s",
+                                to_string(first.isa), to_string(plan.dtype));
+  out += fmt::format("  experts          {} per layer, {} replicas, {} slots per rank\n",
+                     view.shape().num_experts, replicas_per_layer(view), first.num_slots);
+  out += fmt::format("  context          {} tokens, KV for {} tokens per rank\n",
+                     plan.max_model_len, kv_tokens);
   out += "  memory per rank ";
   for (const auto& [tag, size] : bytes) out += fmt::format(" {} {},", tag, format_bytes(size));
   out.back() = '\n';

@@ -50,6 +50,7 @@ RankGroup::Events Controller::group_events() {
     on_updates(rank, updates);
   };
   events.on_stats = [this](RankId rank, const api::Stats& stats) { on_stats(rank, stats); };
+  events.on_unreachable = [this](RankId rank) { router_.remove_rank(rank); };
   events.on_lost = [this](RankId rank, const Error& error) { on_lost(rank, error); };
   events.on_all_gone = [this] { on_all_gone(); };
   return events;
@@ -229,7 +230,6 @@ void Controller::end_with_error(RequestId id, const Error& error) {
 // ---- losses and the end ----
 
 void Controller::on_lost(RankId rank, const Error& error) {
-  router_.remove_rank(rank);
   metrics_.on_lost(rank);
   metrics_.set_instance(static_cast<int>(group_->active_ranks().size()), group_->epoch());
   for (const RequestId id : journal_.on_rank(rank)) {

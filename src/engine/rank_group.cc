@@ -218,6 +218,7 @@ void RankGroup::on_unreachable(RankId rank) {
   ++num_lost_;
   disconnect(rank);
   if (lost_experts_.empty()) leave_view(rank);
+  events_.on_unreachable(rank);
 }
 
 void RankGroup::on_gone(RankId rank, const std::string& reason) {

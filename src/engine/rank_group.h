@@ -30,7 +30,9 @@ class RankGroup {
     std::function<void(Result<void>)> on_started;  // once
     std::function<void(RankId, const api::Updates&)> on_updates;
     std::function<void(RankId, const api::Stats&)> on_stats;
-    // An active rank is gone; its requests can be ended with this (kPeerLost).
+    // An active rank answers nothing any more: give it no more requests.
+    std::function<void(RankId)> on_unreachable;
+    // It is gone; its requests can be ended with this (kPeerLost).
     std::function<void(RankId, const Error&)> on_lost;
     std::function<void()> on_all_gone;  // after stop(), or when the last one is lost
   };

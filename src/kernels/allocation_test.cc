@@ -6,6 +6,9 @@
 #include "kernels/sampling.h"
 #include "kernels/test_data.h"
 
+// Inlined, the pair below looks to GCC like a mismatch of the two allocators.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+
 namespace {
 std::atomic<int64_t> allocations{0};
 }

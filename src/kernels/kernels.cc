@@ -73,8 +73,9 @@ void Kernels::gemm(const PackedMatrix& w, Span2<const float> x, std::span<const 
   // Row blocks inside panels: a panel is read from memory once, then from cache.
   const int blocks = (rows + kRowBlock - 1) / kRowBlock;
   const int64_t panels = (w.outputs + kPanelWidth - 1) / kPanelWidth;
-  const double cost = 0.05 * kPanelWidth * w.inputs * std::max(1, rows / blocks);
   const size_t panel_bytes = packed_size_bytes(w.dtype, kPanelWidth, w.inputs);
+  const double products = static_cast<double>(kPanelWidth) * w.inputs * std::max(1, rows / blocks);
+  const double cost = std::max(0.03 * products, 0.06 * static_cast<double>(panel_bytes) / blocks);
   const int64_t min_chunk = rows < kManyRows ? s.streaming_chunk(panels, panel_bytes) : 1;
   const auto body = [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {

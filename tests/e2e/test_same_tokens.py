@@ -6,7 +6,7 @@ import unittest
 from fasteep import TINY, Server, in_parallel
 
 QUESTIONS = [json.loads(line)["question"] for line in (TINY / "eval.jsonl").read_text().splitlines()]
-FEW_BLOCKS = ("--max-num-seqs", "24", "--num-kv-blocks", "40", "--max-model-len", "400")
+FEW_BLOCKS = ("--max-num-seqs", "24", "--num-kv-blocks", "80", "--max-model-len", "1024")
 
 
 def mixed_requests(count, seed=7):
@@ -17,7 +17,7 @@ def mixed_requests(count, seed=7):
         prompt = " ".join(rng.choice(QUESTIONS) for _ in range(rng.choice([1, 1, 2, 6])))
         if i % 5 == 4:
             prompt = requests[-1]["prompt"] + " and " + rng.choice(QUESTIONS)
-        request = {"prompt": prompt, "max_tokens": rng.choice([4, 12, 40]), "ignore_eos": True}
+        request = {"prompt": prompt, "max_tokens": rng.choice([4, 12, 100]), "ignore_eos": True}
         if i % 2:
             request |= {"temperature": 0.9, "top_p": 0.9, "top_k": 50, "seed": 1000 + i}
         requests.append(request)
