@@ -112,6 +112,12 @@ TEST(Messages, ErrorsKeepTheirCode) {
   const Error back = to_error(to_message(make_error(ErrorCode::kPeerLost, "rank 2 died")));
   EXPECT_EQ(back.code(), ErrorCode::kPeerLost);
   EXPECT_EQ(back.message(), "rank 2 died");
+  const Error file = invalid_input("no file \xff");
+  api::FromRank fatal;
+  *fatal.mutable_fatal()->mutable_error() = to_message(file);
+  api::FromRank read;
+  ASSERT_TRUE(read.ParseFromString(fatal.SerializeAsString()));
+  EXPECT_EQ(to_error(read.fatal().error()).message(), file.message());
   api::Error unknown;
   unknown.set_code(4'000'000'000);
   EXPECT_EQ(to_error(unknown).code(), ErrorCode::kUnavailable);

@@ -69,7 +69,8 @@ class RankProcess {
   api::FromRank updates_;             // kept: its memory is reused every step
   TimePoint last_stats_, last_progress_;
   Epoch reported_epoch_;
-  bool stats_are_old_ = false;  // something happened since the last ones
+  bool stats_are_old_ = false;  // own work was done since the last ones
+  uint64_t reported_calls_served_ = 0;
   bool ending_ = false;
   int exit_status_ = 0;
 };
@@ -291,10 +292,17 @@ void RankProcess::step(const StepPlan& plan) {
 }
 
 void RankProcess::idle() {
-  if (stats_are_old_) send_stats();
+  TimePoint deadline = clock_.now() + kLongSleep;
+  const bool has_served = core_->exchange().stats().calls_served != reported_calls_served_;
+  const TimePoint stats_due = last_stats_ + kStatsInterval;
+  if (stats_are_old_ || (has_served && clock_.now() >= stats_due)) {
+    send_stats();
+  } else if (has_served) {
+    deadline = stats_due;
+  }
   if (ending_) return;
-  const bool must_write = control_.pending_bytes() > 0;
-  core_->exchange().wait(clock_.now() + (must_write ? kRetryWrite : kLongSleep));
+  if (control_.pending_bytes() > 0) deadline = clock_.now() + kRetryWrite;
+  core_->exchange().wait(deadline);
   flush();
 }
 
@@ -329,6 +337,7 @@ void RankProcess::send_stats() {
   fill(core_->scheduler().stats(), core_->exchange().stats(), *message.mutable_stats());
   last_stats_ = clock_.now();
   stats_are_old_ = false;
+  reported_calls_served_ = core_->exchange().stats().calls_served;
   send(message);
 }
 

@@ -1,4 +1,8 @@
 // Arbitrary bytes on a control socket, read as the rank reads them and as the controller does.
+#include <google/protobuf/stubs/logging.h>
+
+#include <algorithm>
+
 #include "model/model_config.h"
 #include "rank/api.pb.h"
 #include "rank/frame_decoder.h"
@@ -52,6 +56,7 @@ void read_stream(const uint8_t* data, size_t size) {
 }  // namespace fasteep
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  [[maybe_unused]] static const auto loud = google::protobuf::SetLogHandler(nullptr);
   if (size == 0) return 0;
   fasteep::read_stream(data, size);
   // Whole messages as well: a mutator seldom keeps a length right.
