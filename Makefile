@@ -2,8 +2,8 @@
 # does no work twice.
 #   make build   the release program, build/release/fasteep
 #   make serve   build, then serve the bundled model on port 8000 with 4 ranks
-#   make test    every test: unit, end to end, checks, sanitizers, short fuzzing
-#   make check   the fast part of it: unit and end-to-end tests of the checked build
+#   make test    style and room checks, unit tests, end-to-end tests
+#   make test-sanitizers   the same under AddressSanitizer and ThreadSanitizer, and short fuzzing (long)
 #   make test-slow, make bench, make format, make docs
 MODEL ?= models/fasteep-tiny
 PORT ?= 8000
@@ -18,7 +18,7 @@ BUILD_PACKAGES := g++ cmake ninja-build pkg-config libboost1.81-dev nlohmann-jso
 TEST_PACKAGES := $(BUILD_PACKAGES) libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev \
   clang-16 libclang-rt-16-dev clang-format clang-tidy python3 git
 
-.PHONY: build serve test check test-unit test-debug test-tsan test-fuzz test-style test-slow bench \
+.PHONY: build serve test test-sanitizers test-unit test-debug test-tsan test-fuzz test-style test-slow bench \
   format docs build-packages test-packages clean
 
 # Installs the packages named that are not there yet; asks no registry when all are.
@@ -45,9 +45,9 @@ build: build-packages
 serve: build
 	@exec build/release/fasteep serve $(MODEL) --ep-size $(RANKS) --port $(PORT)
 
-test: test-style test-unit test-debug test-tsan test-fuzz
+test: test-style test-unit
 
-check: test-unit
+test-sanitizers: test-debug test-tsan test-fuzz
 
 test-unit: test-packages
 	@$(MAKE) --no-print-directory build/relassert/build.ninja
