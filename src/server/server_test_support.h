@@ -323,9 +323,10 @@ class ServerTest : public ::testing::Test {
   // Runs on the server's thread and waits for it.
   template <class F>
   auto on_io(F f) {
-    std::packaged_task<decltype(f())()> task(std::move(f));
-    auto result = task.get_future();
-    boost::asio::post(io, [&task] { task(); });
+    // Shared: the result is here a moment before the task has ended there.
+    auto task = std::make_shared<std::packaged_task<decltype(f())()>>(std::move(f));
+    auto result = task->get_future();
+    boost::asio::post(io, [task] { (*task)(); });
     return result.get();
   }
   // Waits until `condition`, asked on the server's thread, is true.
