@@ -234,7 +234,7 @@ Command make_bench_command(CLI::App& app) {
   auto flags = std::make_shared<Flags>(*engine, *table, false);
   engine->add_option("MODEL", options->model, "a Hugging Face folder (default: --preset)");
   bench->require_subcommand(1);
-  return {bench, [=]() -> Result<int> {
+  return {bench, [=, table = table]() -> Result<int> {  // table: flags points to it
             FASTEEP_TRY_VOID(flags->apply());
             return run_bench(*options);
           }};

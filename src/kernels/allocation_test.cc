@@ -19,6 +19,7 @@ void* operator new(size_t size) {
   if (p == nullptr) std::abort();
   return p;
 }
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return operator new(size); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }
 

@@ -126,7 +126,8 @@ TEST_P(RowsTest, RouterRefusesWhatIsNotFinite) {
 
 TEST_P(RowsTest, SiluOfTheVectors) {
   const KernelTable& table = kernel_table(GetParam());
-  for (const auto& pair : numerics("activations")["silu"]) {
+  const nlohmann::json activations = numerics("activations");
+  for (const auto& pair : activations["silu"]) {
     std::vector<float> gate(16, pair[0]), up(16, 1.0f);
     table.silu_mul(gate.data(), up.data(), 16);
     EXPECT_NEAR(gate[3], pair[1].get<double>(), 1e-5 * std::abs(pair[1].get<double>()));

@@ -37,7 +37,8 @@ Int floor_modulo(Int left, Int right) {
 double float_modulo(double left, double right) {
   if (right == 0) throw Failure("float modulo");
   const double rest = std::fmod(left, right);
-  return rest != 0 && (rest < 0) != (right < 0) ? rest + right : rest;
+  if (rest == 0) return std::copysign(0.0, right);
+  return (rest < 0) != (right < 0) ? rest + right : rest;
 }
 
 Value power(const Value& left, const Value& right) {
@@ -46,6 +47,8 @@ Value power(const Value& left, const Value& right) {
       throw Failure("0 cannot be raised to a negative power");
     const double result = std::pow(left.as_double(), right.as_double());
     if (std::isnan(result)) throw Failure("the power is not a real number");
+    if (std::isinf(result) && std::isfinite(left.as_double()) && std::isfinite(right.as_double()))
+      throw Failure("the power is too large");
     return result;
   }
   Int base = left.as_int();

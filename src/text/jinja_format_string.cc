@@ -158,7 +158,8 @@ class PercentArguments {
   }
   void require_all_used() const {
     const std::size_t count = tuple_ ? tuple_->items.size() : 1;
-    const bool optional = by_name_ || value_.dict() || (value_.list() && !tuple_);
+    const bool optional =
+        by_name_ || value_.dict() || value_.is_undefined() || (value_.list() && !tuple_);
     if (used_ < count && !optional)
       throw Failure("not all arguments converted during string formatting");
   }

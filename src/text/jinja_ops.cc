@@ -191,7 +191,7 @@ Value slice(Runtime& runtime, const Value& value, const Value& start, const Valu
   const List* list = value.list();
   if (!list || list->kind == ListKind::kLazy) {
     require_defined(value);
-    return Value::undefined(fmt::format("'{}' object has no slices", value.type_name()));
+    throw Failure(fmt::format("'{}' object has no slices", value.type_name()));
   }
   std::vector<Value> items;
   for (std::size_t i : slice_indices(list->items.size(), start, stop, step)) {

@@ -98,7 +98,12 @@ void append_repr(Runtime& runtime, TextBuilder& out, const Value& value) {
   if (const bool* truth = value.get<bool>()) return out.append(*truth ? "True" : "False");
   if (const Int* number = value.get<Int>()) return out.append(fmt::format("{}", *number));
   if (const double* number = value.get<double>()) return out.append(float_repr(*number));
-  if (const Text* text = value.text()) return append_quoted(runtime, out, *text);
+  if (const Text* text = value.text()) {
+    if (text->markup) out.append("Markup(");
+    append_quoted(runtime, out, *text);
+    if (text->markup) out.append(")");
+    return;
+  }
   if (const Dict* dict = value.dict()) return append_dict(runtime, out, *dict);
   const List* list = value.list();
   if (list && list->kind != ListKind::kLazy) return append_list(runtime, out, *list);

@@ -194,6 +194,7 @@ Args rest_of(const Args& args, std::size_t count) {
 }
 
 Value map_attribute(Runtime& runtime, const Value& self, const Args& args) {
+  if (!self.truth()) return runtime.list({}, ListKind::kLazy);
   const auto bound = args.bind("map", {"attribute", "default"});
   std::vector<Value> mapped;
   const auto all = iterate(runtime, self);
@@ -211,6 +212,7 @@ Value map(Runtime& runtime, const Value& self, const Args& args) {
   }
   const std::string& name = text_argument(&args.positional[0], "map").bytes;
   const Builtin filter = find_filter(name);
+  if (!self.truth()) return runtime.list({}, ListKind::kLazy);  // also none and 0
   if (!filter) throw Failure(fmt::format("No filter named '{}'.", name));
   const DepthGuard depth(runtime);
   const Args rest = rest_of(args, 1);
@@ -228,6 +230,7 @@ Value choose(Runtime& runtime, const Value& self, const Args& args, bool by_attr
              bool wanted) {
   const std::size_t skipped = by_attribute ? 1 : 0;
   if (args.positional.size() < skipped) throw Failure("selectattr() needs an attribute");
+  if (!self.truth()) return runtime.list({}, ListKind::kLazy);  // also none and 0
   const Value* attribute = by_attribute ? &args.positional[0] : nullptr;
   Builtin test = nullptr;
   if (args.positional.size() > skipped) {

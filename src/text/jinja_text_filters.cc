@@ -60,8 +60,8 @@ Value title(Runtime& runtime, const Value& self, const Args& args) {
 
 Value indent(Runtime& runtime, const Value& self, const Args& args) {
   const auto bound = args.bind("indent", {"width", "first", "blank"});
-  const Value whole = to_text(runtime, self);
-  const Text& text = *whole.text();
+  require_defined(self);
+  const Text& text = text_argument(&self, "indent");
   const Text* written = bound[0] ? bound[0]->text() : nullptr;
   constexpr Int kMaxIndent = 256;
   const Int width = written ? 0 : std::clamp(int_argument(bound[0], 4), Int{0}, kMaxIndent);

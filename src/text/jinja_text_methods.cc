@@ -373,11 +373,12 @@ Value padded(Runtime& runtime, const Value& self, const Args& args, Side text_si
   const std::string_view fill =
       bound[1] ? text_argument(bound[1], "ljust").bytes : std::string_view(" ");
   if (fill.size() != 1) throw Failure("the fill character must be one ASCII character");
-  const Int missing = int_argument(bound[0], 0) - static_cast<Int>(count_characters(text.bytes));
-  const auto padding = static_cast<std::size_t>(std::clamp(missing, Int{0}, Int{1} << 40));
+  const Int asked = std::clamp(int_argument(bound[0], 0), Int{0}, Int{1} << 40);
+  const auto width = static_cast<std::size_t>(asked);
+  const std::size_t padding = width - std::min(width, count_characters(text.bytes));
   const std::size_t left = text_side == Side::kLeft    ? 0
                            : text_side == Side::kRight ? padding
-                                                       : padding / 2;
+                                                       : padding / 2 + (padding & width & 1);
   TextBuilder out = runtime.builder();
   out.fill(left, fill[0]);
   out.append(text);
