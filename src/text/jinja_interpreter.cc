@@ -156,11 +156,8 @@ std::shared_ptr<const List> Interpreter::loop_items(const Statement& statement) 
 
 Flow Interpreter::execute_for(const Statement& statement, TextBuilder& out) {
   const auto items = loop_items(statement);
-  if (items->items.empty()) {
-    const ScopeGuard scope(*this);
-    return execute(statement.else_body, out);
-  }
   Loop* loop = runtime_.new_loop(items);
+  bool any_completed = false;
   for (std::size_t i = 0; i < items->items.size(); ++i) {
     runtime_.charge(4);
     line_ = statement.line;
@@ -168,9 +165,14 @@ Flow Interpreter::execute_for(const Statement& statement, TextBuilder& out) {
     const ScopeGuard scope(*this);
     scope_->set(runtime_, "loop", loop);
     assign(statement.target, items->items[i]);
-    if (execute(statement.body, out) == Flow::kBreak) break;
+    const Flow flow = execute(statement.body, out);
+    any_completed |= flow == Flow::kNext;
+    if (flow == Flow::kBreak) break;
   }
-  return Flow::kNext;
+  // As in the reference, an iteration that was cut short does not count.
+  if (any_completed || statement.else_body.empty()) return Flow::kNext;
+  const ScopeGuard scope(*this);
+  return execute(statement.else_body, out);
 }
 
 Flow Interpreter::execute_with(const Statement& statement, TextBuilder& out) {

@@ -119,7 +119,9 @@ std::shared_ptr<const List> iterate(Runtime& runtime, const Value& value) {
   if (const Text* text = value.text()) {
     for (std::size_t at = 0; at < text->bytes.size();) {
       const std::size_t size = character_at(text->bytes, at).size_bytes;
-      out->items.push_back(runtime.subtext(*text, {at, at + size}));
+      TextBuilder character = runtime.builder();
+      character.append(*text, at, at + size);
+      out->items.push_back(runtime.text(std::move(character)));
       at += size;
     }
   } else if (const Dict* dict = value.dict()) {

@@ -127,6 +127,14 @@ TEST(JinjaScopes, MacroKeepsTheScopeItWasDefinedIn) {
       "2");
 }
 
+TEST(JinjaLoops, ElseRunsUnlessAnIterationCameToItsEnd) {
+  EXPECT_EQ(show("{% for i in [1, 2] %}{% break %}{% else %}e{% endfor %}"), "e");
+  EXPECT_EQ(show("{% for i in [1, 2] %}{% continue %}{% else %}e{% endfor %}"), "e");
+  EXPECT_EQ(
+      show("{% for i in [1, 2] %}{% if i == 2 %}{% break %}{% endif %}{% else %}e{% endfor %}"),
+      "");
+}
+
 TEST(JinjaScopes, NamespacesMayReferToThemselves) {
   EXPECT_EQ(show("{% set n = namespace() %}{% set n.me = n %}{% set n.all = [n, n] %}"
                  "{{ n.me.me == n }}"),
