@@ -120,6 +120,11 @@ struct BFloat16Step {
 constexpr size_t kStepBytes = 128;  // of a panel, for either type
 constexpr size_t kCacheLine = 64;
 
+// So few rows only stream the weights: the memory is the bound, and of the distances tried (none,
+// 2 KiB, 8 KiB, a panel) the short one kept it busiest.
+constexpr int kStreamingRows = 2;
+constexpr size_t kStreamingAhead = 2048;
+
 // out[r, 0..kRegs * kRegLanes) for kRows rows; w: the panel, or its second half. `ahead`: weights
 // that will be read next, fetched into the second-level cache at the pace of this tile: products of
 // more than two rows would otherwise take turns with the memory instead of running beside it.
@@ -154,9 +159,11 @@ void tile_of(int rows, const typename Step::Input* x, ptrdiff_t stride,
   if constexpr (kRows > 1) {
     if (rows < kRows) return tile_of<Step, kRows - 1>(rows, x, stride, w, steps, out);
   }
-  const std::byte* next_panel = reinterpret_cast<const std::byte*>(w) + kStepBytes * steps;
+  const auto* here = reinterpret_cast<const std::byte*>(w);
+  const std::byte* next_panel = here + kStepBytes * steps;
   if constexpr (kRows <= kFullPanelRows) {
-    tile<Step, kRows, kPanelRegs>(x, stride, w, steps, next_panel, out);
+    const std::byte* ahead = kRows <= kStreamingRows ? here + kStreamingAhead : next_panel;
+    tile<Step, kRows, kPanelRegs>(x, stride, w, steps, ahead, out);
   } else {
     constexpr int kHalf = kPanelRegs / 2;
     tile<Step, kRows, kHalf>(x, stride, w, steps, next_panel, out);
@@ -183,14 +190,15 @@ void panel_rows(const std::byte* x_bytes, size_t stride_bytes, int rows, const s
 }
 
 // Multiply-adds from registers alone, in more chains than the pipes have stages: the best that they
-// can do. Returns the number of multiply-adds.
+// can do. The chains start apart, or the compiler would merge them and the rate would be a fiction.
+// Returns the number of multiply-adds.
 template <class Step>
 double multiply_add_burst(int steps, float seed) {
   constexpr int kChains = 12;
   const Reg factor = set1(seed);
   Reg sums[kChains];
 #pragma GCC unroll 12
-  for (int i = 0; i < kChains; ++i) sums[i] = factor;
+  for (int i = 0; i < kChains; ++i) sums[i] = set1(seed * static_cast<float>(i + 1));
   for (int s = 0; s < steps; ++s) {
 #pragma GCC unroll 12
     for (int i = 0; i < kChains; ++i) sums[i] = Step::multiply_add(factor, sums[i]);
