@@ -21,7 +21,7 @@ namespace fasteep::jinja {
 struct Limits {
   std::uint64_t max_steps = 10'000'000;  // nodes evaluated, items touched, 64 bytes of text each
   std::size_t max_text_bytes = 32ull << 20;  // of the output and of each string
-  int max_depth = 800;                       // evaluations inside evaluations (macros recurse)
+  int max_depth = 500;                       // evaluations inside evaluations (macros recurse)
   int max_value_depth = 200;                 // lists inside lists
   int max_nesting = 150;                     // levels of the syntax tree
   std::size_t max_template_bytes = 1 << 20;
