@@ -27,6 +27,8 @@ using BlockId = Id<struct BlockTag, int32_t>;    // KV block of one rank
 using RequestId =
     Id<struct RequestTag, uint64_t>;  // unique in an instance, given by the controller
 
+inline constexpr int kMaxRanks = 127;  // of an instance: rank ids are below it
+
 using TokenId = int32_t;  // a vocabulary index; plain, because it is arithmetic's daily bread
 
 }  // namespace fasteep

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <concepts>
 #include <functional>
 #include <optional>
 #include <string>
@@ -30,6 +31,10 @@ struct Setting {
 // "8GiB", "512 MiB", "1000000": bytes. "KiB MiB GiB TiB", "KB MB GB TB", "B" or nothing.
 Result<int64_t> parse_bytes(std::string_view text);
 std::string format_bytes(int64_t bytes);  // "1.50 GiB"
+template <std::unsigned_integral Size>
+std::string format_bytes(Size bytes) {
+  return format_bytes(static_cast<int64_t>(bytes));
+}
 
 // The candidate nearest to `word` by edits, or empty when none is near.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);

@@ -95,7 +95,6 @@ class EngineBench {
     engine.threads_per_rank = threads;
     engine.enable_prefix_caching = false;
     engine.max_num_batched_tokens = std::max(512, options_.prefill_tokens);
-    engine.device_memory = 0;
     return engine;
   }
 
@@ -146,11 +145,8 @@ class EngineBench {
   }
 
   Result<void> warm_up() {
-    for (Case& c : cases_) FASTEEP_TRY_VOID(ignore_value(c.measure()));
-    return {};
-  }
-  static Result<void> ignore_value(const Result<double>& result) {
-    return result ? Result<void>() : Result<void>(result.error());
+    const Result<std::vector<double>> values = measure();
+    return values ? Result<void>() : Result<void>(values.error());
   }
 
   MachineProbe probe() {
@@ -231,10 +227,10 @@ Command make_bench_command(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   auto table = std::make_shared<SettingsTable>();
   table->add(*options);
-  auto flags = std::make_shared<Flags>(*engine, *table, false);
+  auto flags = std::make_shared<Flags>(*engine, table, false);
   engine->add_option("MODEL", options->model, "a Hugging Face folder (default: --preset)");
   bench->require_subcommand(1);
-  return {bench, [=, table = table]() -> Result<int> {  // table: flags points to it
+  return {bench, [=]() -> Result<int> {
             FASTEEP_TRY_VOID(flags->apply());
             return run_bench(*options);
           }};

@@ -7,8 +7,7 @@ Result<std::unique_ptr<BenchInstance>> BenchInstance::start(const EngineOptions&
   std::unique_ptr<BenchInstance> instance(new BenchInstance());
   FASTEEP_TRY(instance->controller_, Controller::create(instance->loop_, options));
   std::optional<Result<void>> started;
-  instance->controller_->start([](const StartProgress&) {},
-                               [&](Result<void> result) { started = std::move(result); });
+  instance->controller_->start({}, [&](Result<void> result) { started = std::move(result); });
   while (!started) instance->loop_.run_one();
   if (!started->has_value()) return started->error();
   instance->load_.emplace(instance->loop_, *instance->controller_,

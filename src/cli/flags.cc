@@ -12,14 +12,14 @@ std::string flag_names(const Setting& setting) {
 
 }  // namespace
 
-Flags::Flags(CLI::App& app, const SettingsTable& table, bool with_config)
-    : app_(app), table_(table) {
+Flags::Flags(CLI::App& app, std::shared_ptr<const SettingsTable> table, bool with_config)
+    : app_(app), table_(std::move(table)) {
   app.allow_extras();
   if (with_config) {
     app.add_option("--config", config_path_, "YAML file of these settings; flags win over it")
         ->type_name("FILE");
   }
-  for (const Setting& setting : table.settings()) add(app, setting);
+  for (const Setting& setting : table_->settings()) add(app, setting);
 }
 
 void Flags::add(CLI::App& app, const Setting& setting) {
@@ -53,8 +53,8 @@ Result<void> refuse_extras(const CLI::App& app, const SettingsTable& table) {
 }
 
 Result<void> Flags::apply() const {
-  FASTEEP_TRY_VOID(refuse_extras(app_, table_));
-  if (!config_path_.empty()) FASTEEP_TRY_VOID(table_.read_yaml(config_path_));
+  FASTEEP_TRY_VOID(refuse_extras(app_, *table_));
+  if (!config_path_.empty()) FASTEEP_TRY_VOID(table_->read_yaml(config_path_));
   for (const auto& [setting, text] : given_) {
     auto parsed = setting->parse(text);
     if (!parsed) return parsed.error().with("--{}", setting->name);

@@ -19,8 +19,9 @@ struct Command {
 // Threads: one. Flags override the file whatever the order on the command line.
 class Flags {
  public:
-  // Adds an option to `app` for every setting of `table`, and --config if `with_config`.
-  Flags(CLI::App& app, const SettingsTable& table, bool with_config);
+  // Adds an option to `app` for every setting of `table`, and --config if `with_config`. The table
+  // is shared: the options of `app` point into it for as long as there are flags.
+  Flags(CLI::App& app, std::shared_ptr<const SettingsTable> table, bool with_config);
   Flags(const Flags&) = delete;
 
   // After parsing: unknown flags are errors, then the file, then the flags are read into the
@@ -31,7 +32,7 @@ class Flags {
   void add(CLI::App& app, const Setting& setting);
 
   CLI::App& app_;
-  const SettingsTable& table_;
+  std::shared_ptr<const SettingsTable> table_;
   std::string config_path_;
   std::vector<std::pair<const Setting*, std::string>> given_;  // in the order of the command line
 };

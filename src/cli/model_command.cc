@@ -41,8 +41,7 @@ Result<std::string> synth_config(const SynthArguments& arguments) {
 // A line that is rewritten while bytes are written, on a terminal only.
 void show_progress(uint64_t done, uint64_t total) {
   if (isatty(STDERR_FILENO) == 0) return;
-  fmt::print(stderr, "\rwriting {} of {}   ", format_bytes(static_cast<int64_t>(done)),
-             format_bytes(static_cast<int64_t>(total)));
+  fmt::print(stderr, "\rwriting {} of {}   ", format_bytes(done), format_bytes(total));
   if (done == total) fmt::print(stderr, "\n");
 }
 

@@ -156,7 +156,8 @@ Result<int> serve(ServeOptions& options) {
 Command make_serve_command(CLI::App& app) {
   CLI::App* serve_app = app.add_subcommand("serve", "Serve a model over HTTP");
   auto options = std::make_shared<ServeOptions>();
-  auto flags = std::make_shared<Flags>(*serve_app, options->table, true);
+  auto flags = std::make_shared<Flags>(
+      *serve_app, std::shared_ptr<const SettingsTable>(options, &options->table), true);
   serve_app->add_option("MODEL", options->engine.model, "a Hugging Face folder");
   return {serve_app, [=]() -> Result<int> {
             FASTEEP_TRY_VOID(flags->apply());

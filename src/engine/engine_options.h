@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/ids.h"
 #include "base/settings.h"
 
 namespace fasteep {
@@ -37,10 +38,10 @@ struct EngineOptions {
     v(dtype, "dtype", "type of weights, KV and the rows between ranks; auto: the checkpoint's",
       Choices{{"auto", "float32", "bfloat16"}});
     v(num_ranks, "data-parallel-size",
-      "ranks; each holds a share of the experts and serves requests of its own", Range{1, 127},
-      Aliases{{"ep-size"}});
+      "ranks; each holds a share of the experts and serves requests of its own",
+      Range{1, kMaxRanks}, Aliases{{"ep-size"}});
     v(max_ranks, "max-ep-size", "ranks that there may ever be; 0: no more than at the start",
-      Range{0, 127});
+      Range{0, kMaxRanks});
     v(num_redundant_experts, "num-redundant-experts",
       "extra replicas of experts per layer, over all ranks", Range{0, 1 << 16});
     v(threads_per_rank, "threads-per-rank", "compute threads of a rank; 0: cores / ranks",

@@ -18,8 +18,6 @@ constexpr double kMemoryShare = 0.9;
 // sequence of a step are kept, or of two of the longest ones.
 constexpr int64_t kKvTokensPerSequence = 1024;
 
-std::string size_text(size_t bytes) { return format_bytes(static_cast<int64_t>(bytes)); }
-
 Result<void> check_model(const std::string& folder, const ModelConfig& config) {
   FASTEEP_TRY(const Checkpoint checkpoint, Checkpoint::open(folder));
   const auto source = WeightSource::create(checkpoint, config);
@@ -121,7 +119,7 @@ class MemoryPlanner {
       return make_error(ErrorCode::kExhausted,
                         "not enough memory: {} KV blocks fit a rank's {}: lower --num-kv-blocks {} "
                         "or raise --device-memory",
-                        blocks, size_text(capacity()), options_.num_kv_blocks);
+                        blocks, format_bytes(capacity()), options_.num_kv_blocks);
     }
     return blocks;
   }
@@ -133,7 +131,8 @@ class MemoryPlanner {
       return make_error(ErrorCode::kExhausted,
                         "not enough memory: {} ranks need {} ({} each), {} are available: lower "
                         "--device-memory or --data-parallel-size",
-                        options_.num_ranks, size_text(all), memory.text(), size_text(available_));
+                        options_.num_ranks, format_bytes(all), memory.text(),
+                        format_bytes(available_));
     }
     return memory;
   }

@@ -14,8 +14,6 @@
 
 namespace fasteep {
 
-inline constexpr int kMaxRanks = 127;
-
 // Rules: an entry may be asked of any live replica of a view between the step's own and the newest
 // seen. A refusal carries the callee's newest epoch; afterwards only views of that epoch or newer
 // count (wait for one if need be), and the refusing rank counts only under views newer than all

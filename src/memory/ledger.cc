@@ -11,9 +11,8 @@ Result<void> DeviceLedger::grant(PoolTag tag, size_t size_bytes) {
   if (size_bytes > free_bytes()) {
     return make_error(ErrorCode::kExhausted,
                       "{} needs {} more, {} of {} free: raise --device-memory", to_string(tag),
-                      format_bytes(static_cast<int64_t>(size_bytes)),
-                      format_bytes(static_cast<int64_t>(free_bytes())),
-                      format_bytes(static_cast<int64_t>(capacity_)));
+                      format_bytes(size_bytes), format_bytes(free_bytes()),
+                      format_bytes(capacity_));
   }
   granted_[static_cast<size_t>(tag)] += size_bytes;
   return {};

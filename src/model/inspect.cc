@@ -11,8 +11,6 @@
 namespace fasteep {
 namespace {
 
-std::string size_text(size_t bytes) { return format_bytes(static_cast<int64_t>(bytes)); }
-
 std::string count_text(int64_t count) {
   if (count >= 1'000'000'000) return fmt::format("{:.2f} B", static_cast<double>(count) * 1e-9);
   if (count >= 1'000'000) return fmt::format("{:.2f} M", static_cast<double>(count) * 1e-6);
@@ -59,7 +57,7 @@ void describe_architecture(const ModelConfig& config, Report& report) {
               count_text(parameters.active));
   report.line("dtype", "{} (what --dtype auto takes)", to_string(config.native_dtype));
   for (const DType dtype : {DType::kBFloat16, DType::kFloat32})
-    report.line("KV per token", "{} in {}", size_text(kv_block_bytes(config, dtype, 1)),
+    report.line("KV per token", "{} in {}", format_bytes(kv_block_bytes(config, dtype, 1)),
                 to_string(dtype));
 }
 
@@ -73,7 +71,7 @@ void describe_checkpoint(const ModelConfig& config, const std::string& folder, R
   report.line("weights", "{} tensors in {} files", checkpoint->tensors().size(),
               checkpoint->num_files());
   for (const auto& [type, bytes] : bytes_of)
-    report.line("stored", "{} as {}", size_text(bytes), type);
+    report.line("stored", "{} as {}", format_bytes(bytes), type);
   report.line("expert tensors", "{}", to_string(expert_layout(*checkpoint, config)));
   const WeightProblems found = compare_weights(*checkpoint, config);
   if (!found.empty()) problems.push_back(found.text());
@@ -115,9 +113,9 @@ void describe_needs(const ModelConfig& config, Report& report) {
     request.num_slots = config.num_moe_layers() * slots_per_layer(config.num_experts, 0, ranks);
     const MemoryPlan plan = plan_memory(config, request, 0);
     report.line(fmt::format("EP {}", ranks),
-                "per rank {} = replicated {} + {} experts {} + work {}", size_text(plan.total()),
-                size_text(plan.replicated), request.num_slots, size_text(plan.experts),
-                size_text(plan.workspace));
+                "per rank {} = replicated {} + {} experts {} + work {}", format_bytes(plan.total()),
+                format_bytes(plan.replicated), request.num_slots, format_bytes(plan.experts),
+                format_bytes(plan.workspace));
   }
 }
 

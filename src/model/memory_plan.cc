@@ -12,14 +12,12 @@ namespace {
 
 size_t slabs(size_t bytes) { return (bytes + kSlabBytes - 1) / kSlabBytes * kSlabBytes; }
 
-std::string size_text(size_t bytes) { return format_bytes(static_cast<int64_t>(bytes)); }
-
 }  // namespace
 
 std::string MemoryPlan::text() const {
   return fmt::format("replicated {} + experts {} + workspace {} + exchange {} + kv {} = {}",
-                     size_text(replicated), size_text(experts), size_text(workspace),
-                     size_text(exchange), size_text(kv), size_text(total()));
+                     format_bytes(replicated), format_bytes(experts), format_bytes(workspace),
+                     format_bytes(exchange), format_bytes(kv), format_bytes(total()));
 }
 
 size_t kv_block_bytes(const ModelConfig& config, DType dtype, int block_tokens) {
@@ -48,7 +46,7 @@ Result<int> kv_blocks_that_fit(const ModelConfig& config, const MemoryRequest& r
                     "not enough memory: a rank has {} and needs {} without KV; {} more hold the KV "
                     "of one sequence "
                     "of {} tokens: raise --device-memory, use more ranks, or lower --max-model-len",
-                    size_text(capacity_bytes), fixed.text(), size_text(slabs(least * block)),
+                    format_bytes(capacity_bytes), fixed.text(), format_bytes(slabs(least * block)),
                     min_tokens);
 }
 

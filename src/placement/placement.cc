@@ -5,8 +5,6 @@
 namespace fasteep {
 namespace {
 
-constexpr int kMaxRanks = 127;
-
 // The slots of one MoE layer while experts are dealt onto them. Ranks are indices into the members.
 class LayerDeal {
  public:

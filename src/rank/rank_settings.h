@@ -13,7 +13,6 @@
 namespace fasteep {
 
 inline constexpr uint32_t kRankProtocolVersion = 1;
-inline constexpr int kMaxRanks = 127;
 
 struct RankSettings {
   RankId rank;

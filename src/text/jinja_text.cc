@@ -163,4 +163,14 @@ void append_cased(TextBuilder& out, const Text& text, TextRange range, Case to) 
   }
 }
 
+void append_titled(TextBuilder& out, const Text& text, bool (*in_word)(std::int32_t code_point)) {
+  bool is_inside = false;
+  for (std::size_t at = 0; at < text.bytes.size();) {
+    const Character c = character_at(text.bytes, at);
+    append_cased(out, text, {at, at + c.size_bytes}, is_inside ? Case::kLower : Case::kUpper);
+    is_inside = in_word(c.code_point);
+    at += c.size_bytes;
+  }
+}
+
 }  // namespace fasteep::jinja

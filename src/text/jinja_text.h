@@ -67,5 +67,8 @@ TextRange strip_range(std::string_view bytes, std::string_view set, bool left, b
 
 enum class Case { kUpper, kLower };
 void append_cased(TextBuilder& out, const Text& text, TextRange range, Case to);
+// First characters of words in upper case, the others in lower. in_word: whether the character
+// after this one stands inside a word.
+void append_titled(TextBuilder& out, const Text& text, bool (*in_word)(std::int32_t code_point));
 
 }  // namespace fasteep::jinja

@@ -46,15 +46,11 @@ Value title(Runtime& runtime, const Value& self, const Args& args) {
   const Text& text = *whole.text();
   runtime.charge(text.bytes.size() / 16);
   TextBuilder out = runtime.builder();
-  bool in_word = false;
-  for (std::size_t at = 0; at < text.bytes.size();) {
-    const Character c = character_at(text.bytes, at);
-    append_cased(out, text, {at, at + c.size_bytes}, in_word ? Case::kLower : Case::kUpper);
-    const bool separates = c.code_point < 0x80 &&
-                           std::string_view("-({[<").find(text.bytes[at]) != std::string_view::npos;
-    in_word = !separates && !is_space(c.code_point);
-    at += c.size_bytes;
-  }
+  append_titled(out, text, [](std::int32_t c) {
+    const bool separates =
+        c < 0x80 && std::string_view("-({[<").find(static_cast<char>(c)) != std::string_view::npos;
+    return !separates && !is_space(c);
+  });
   return runtime.text(std::move(out), text.markup);
 }
 

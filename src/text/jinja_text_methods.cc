@@ -280,13 +280,7 @@ Value title(Runtime& runtime, const Value& self, const Args& args) {
   const Text& text = *self.text();
   runtime.charge(text.bytes.size() / 16);
   TextBuilder out = runtime.builder();
-  bool in_word = false;
-  for (std::size_t at = 0; at < text.bytes.size();) {
-    const Character c = character_at(text.bytes, at);
-    append_cased(out, text, {at, at + c.size_bytes}, in_word ? Case::kLower : Case::kUpper);
-    in_word = is_cased(c.code_point);
-    at += c.size_bytes;
-  }
+  append_titled(out, text, is_cased);
   return runtime.text(std::move(out), text.markup);
 }
 
