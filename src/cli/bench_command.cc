@@ -68,9 +68,11 @@ class EngineBench {
     }
     work_ = model_work(wide_->plan().config, wide_->plan().dtype);
     describe();
+    say("warming up");
     FASTEEP_TRY_VOID(warm_up());
     MachineProbe before = probe();
     for (int round = 0; round < options_.rounds; ++round) {
+      say(fmt::format("round {} of {}", round + 1, options_.rounds));
       FASTEEP_TRY(const auto values, measure());
       const MachineProbe after = probe();
       keep(before, after, values);
@@ -143,6 +145,9 @@ class EngineBench {
           return sequences * p.read_bytes_per_s / work_.decode_step_bytes(sequences);
         });
   }
+
+  // Figures go to standard output, at the end.
+  static void say(std::string_view what) { fmt::print(stderr, "bench: {}\n", what); }
 
   Result<void> warm_up() {
     const Result<std::vector<double>> values = measure();

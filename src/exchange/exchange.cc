@@ -53,7 +53,7 @@ struct Exchange::State {
         sleeper(std::move(doorbell), window.own_header().sleeping),
         kernels(given_kernels),
         clock(given_clock),
-        recent_compute(2 * options.gather_limit) {}
+        gather_budget(options.gather_limit) {}
 
   ExchangeOptions options;
   WindowLayout layout;
@@ -70,7 +70,7 @@ struct Exchange::State {
 
   Progress progress;
   bool is_in_step = false, is_stopped = false;
-  Duration recent_compute;  // running mean over computations
+  GatherBudget gather_budget;
   TimePoint control_checked{};
   int control_fd = -1;
   std::function<void()> on_control;
@@ -147,30 +147,36 @@ void Exchange::State::tell(Phase phase, LayerId layer) {
 }
 
 bool Exchange::State::is_anyone_near(LayerId layer) const {
-  const LayerId previous = membership.moe_layer_before(layer);
-  return std::any_of(
-      membership.connected().begin(), membership.connected().end(), [&](const Peer* peer) {
-        if (!peer->is_open || !peer->is_member) return false;
-        const auto word = peer->view.header().progress.load(std::memory_order_acquire);
-        return is_near(unpack_progress(word), layer, previous, service.has_call(*peer, layer));
-      });
+  const auto layers = membership.moe_layers();
+  const auto found = std::ranges::lower_bound(layers, layer);
+  const int at = static_cast<int>(found - layers.begin());
+  return std::ranges::any_of(membership.connected(), [&](const Peer* peer) {
+    if (!peer->is_open || !peer->is_member) return false;
+    const auto word = peer->view.header().progress.load(std::memory_order_acquire);
+    return is_near(layers_behind(unpack_progress(word), layers, at),
+                   static_cast<int>(layers.size()), service.has_call(*peer, layer), is_in_step);
+  });
 }
 
 // Calls for other layers are served meanwhile: their callers may be the ones that are near.
 void Exchange::State::gather(LayerId layer) {
-  const TimePoint deadline = clock.now() + gather_budget(options.gather_limit, recent_compute);
+  Duration waited{};
   while (!is_stopped && is_anyone_near(layer)) {
-    if (clock.now() >= deadline) {
+    const TimePoint now = clock.now();
+    const Duration left = gather_budget.left(now) - waited;
+    if (left <= Duration::zero()) {
       ++stats.gather_timeouts;
-      return;
+      break;
     }
     if (auto other = service.next_layer(layer)) {
       compute(*other);
       continue;
     }
-    pause(Sleep::kForProgress, deadline,
+    pause(Sleep::kForProgress, now + left,
           [&] { return service.next_layer(layer) || !is_anyone_near(layer); });
+    waited += clock.now() - now;
   }
+  gather_budget.on_waited(waited);
 }
 
 // Own entries (if `layer` is the one in progress) and all waiting calls go through the experts
@@ -184,7 +190,7 @@ void Exchange::State::compute(LayerId layer) {
   if (!batch.is_empty()) {
     const TimePoint start = clock.now();
     batch.run();
-    recent_compute = (recent_compute * 7 + (clock.now() - start)) / 8;
+    gather_budget.on_computed(clock.now() - start, num_calls + has_own > 1);
   }
   service.publish();
   if (caller.is_active() && caller.plan().layer() == layer) caller.settle_own();
@@ -337,10 +343,9 @@ void Exchange::begin_step() {
   state_->tell(Phase::kStarted, LayerId(-1));
 }
 
-void Exchange::end_step() {
-  state_->is_in_step = false;
-  state_->tell(Phase::kIdle, LayerId(-1));
-}
+// The peers go on seeing the last layer: the next step may follow at once, and wait() tells
+// otherwise.
+void Exchange::end_step() { state_->is_in_step = false; }
 
 Result<void> Exchange::run_layer(LayerId layer, Span2<const float> rows, Span2<const int32_t> ids,
                                  Span2<const float> weights, Span2<float> x) {
@@ -365,6 +370,7 @@ bool Exchange::serve_pending() {
 
 void Exchange::wait(TimePoint deadline) {
   State& s = *state_;
+  if (s.progress.phase != Phase::kIdle) s.tell(Phase::kIdle, LayerId(-1));
   if (serve_pending() || s.is_stopped) return;
   s.pause(Sleep::kForWork, deadline, [&] { return s.service.has_call(); });
   if (const auto layer = s.service.next_layer()) s.gather(*layer);

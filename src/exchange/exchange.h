@@ -26,8 +26,8 @@ struct ExchangeOptions {
   int top_k = 0;
   FfnShape shape;
   bool may_spin = true;  // false when there are more compute threads than cores: sleep at once
-  Duration gather_limit =
-      std::chrono::microseconds(500);  // longest wait for calls known to be near
+  // Longest wait for calls known to be near; never longer than half of a computation (gather.h).
+  Duration gather_limit = std::chrono::milliseconds(20);
   Duration call_deadline =
       std::chrono::seconds(60);  // then the callee is reported and the step fails
 };
@@ -73,7 +73,7 @@ class Exchange {
   void watch_control(int fd, std::function<void()> on_readable);
 
   // Marks a step's beginning and end for the peers (they gather only for ranks that are on their
-  // way).
+  // way; wait() tells them that no step follows).
   void begin_step();
   void end_step();
 

@@ -95,16 +95,12 @@ void Membership::refresh_members() {
 }
 
 bool Membership::is_moe_layer(LayerId layer) const {
-  if (views_.empty()) return false;
-  const auto& layers = views_.back()->shape().moe_layers;
-  return std::binary_search(layers.begin(), layers.end(), layer);
+  return std::ranges::binary_search(moe_layers(), layer);
 }
 
-LayerId Membership::moe_layer_before(LayerId layer) const {
-  if (views_.empty()) return LayerId(-1);
-  const auto& layers = views_.back()->shape().moe_layers;
-  const auto found = std::lower_bound(layers.begin(), layers.end(), layer);
-  return found == layers.begin() ? LayerId(-1) : *(found - 1);
+std::span<const LayerId> Membership::moe_layers() const {
+  if (views_.empty()) return {};
+  return views_.back()->shape().moe_layers;
 }
 
 }  // namespace fasteep

@@ -52,7 +52,7 @@ class Membership {
   Epoch newest_epoch() const { return views_.empty() ? Epoch() : views_.back()->epoch(); }
   int num_experts() const { return views_.empty() ? 0 : views_.back()->shape().num_experts; }
   bool is_moe_layer(LayerId layer) const;
-  LayerId moe_layer_before(LayerId layer) const;  // -1: none
+  std::span<const LayerId> moe_layers() const;  // increasing
 
  private:
   void remove(RankId rank);
