@@ -27,6 +27,12 @@ using BlockId = Id<struct BlockTag, int32_t>;    // KV block of one rank
 using RequestId =
     Id<struct RequestTag, uint64_t>;  // unique in an instance, given by the controller
 
+struct ExpertKey {  // one logical expert of the model
+  LayerId layer;
+  ExpertId expert;
+  auto operator<=>(const ExpertKey&) const = default;
+};
+
 inline constexpr int kMaxRanks = 127;  // of an instance: rank ids are below it
 
 using TokenId = int32_t;  // a vocabulary index; plain, because it is arithmetic's daily bread

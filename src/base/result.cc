@@ -22,6 +22,8 @@ std::string_view to_string(ErrorCode code) {
       return "cancelled";
     case ErrorCode::kUnavailable:
       return "unavailable";
+    case ErrorCode::kBusy:
+      return "busy";
     case ErrorCode::kIo:
       return "io";
   }

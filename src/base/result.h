@@ -23,6 +23,7 @@ enum class ErrorCode {
   kStaleEpoch,    // the answer belongs to another view: read the newest first
   kCancelled,     // the caller asked for it
   kUnavailable,   // not serving (starting, draining)
+  kBusy,          // another operation is running: wait for it or abort it
   kIo,            // the operating system refused: the message holds its reason
 };
 

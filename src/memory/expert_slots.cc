@@ -21,11 +21,12 @@ ExpertSlots::ExpertSlots(MemoryPool pool, int num_slots, size_t slot_bytes)
   index_.reserve(num_slots);
 }
 
-Result<ExpertSlots> ExpertSlots::create(int num_slots, size_t slot_bytes, DeviceLedger& ledger) {
+Result<ExpertSlots> ExpertSlots::create(int num_slots, size_t slot_bytes, DeviceLedger& ledger,
+                                        int fd) {
   CHECK(num_slots >= 0 && slot_bytes > 0, "{} slots of {} bytes", num_slots, slot_bytes);
   slot_bytes = (slot_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
   FASTEEP_TRY(MemoryPool pool,
-              MemoryPool::create(PoolTag::kExperts, num_slots * slot_bytes, ledger));
+              MemoryPool::create(PoolTag::kExperts, num_slots * slot_bytes, ledger, fd));
   return ExpertSlots(std::move(pool), num_slots, slot_bytes);
 }
 
@@ -77,6 +78,8 @@ std::byte* ExpertSlots::data(SlotId slot) {
   return pool_.base() + slot.value * slot_bytes_;
 }
 
+size_t ExpertSlots::offset(SlotId slot) const { return slot.value * slot_bytes_; }
+
 void ExpertSlots::publish(SlotId slot, ExpertKey key) {
   CHECK(taken_.at(slot.value) && !keys_[slot.value], "slot {} is free or published", slot);
   const bool is_new = index_.emplace(packed(key), slot).second;
@@ -96,6 +99,12 @@ void ExpertSlots::withdraw(ExpertKey key) {
 const std::byte* ExpertSlots::find(ExpertKey key) const {
   const auto found = index_.find(packed(key));
   return found == index_.end() ? nullptr : pool_.base() + found->second.value * slot_bytes_;
+}
+
+std::optional<SlotId> ExpertSlots::slot_of(ExpertKey key) const {
+  const auto found = index_.find(packed(key));
+  if (found == index_.end()) return std::nullopt;
+  return found->second;
 }
 
 std::vector<ExpertKey> ExpertSlots::held() const {

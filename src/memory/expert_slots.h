@@ -11,18 +11,14 @@
 
 namespace fasteep {
 
-struct ExpertKey {
-  LayerId layer;
-  ExpertId expert;
-  auto operator<=>(const ExpertKey&) const = default;
-};
-
 // Threads: the rank's serving (step) thread only. Loading may write a slot that is not published
 // yet.
 class ExpertSlots {
  public:
   // slot_bytes: ffn_size_bytes of the model; all slots' address range is reserved now.
-  static Result<ExpertSlots> create(int num_slots, size_t slot_bytes, DeviceLedger& ledger);
+  // fd: as in MemoryPool::create.
+  static Result<ExpertSlots> create(int num_slots, size_t slot_bytes, DeviceLedger& ledger,
+                                    int fd = -1);
 
   int num_slots() const;
   int num_free() const;
@@ -33,10 +29,13 @@ class ExpertSlots {
   Result<SlotId> acquire();
   void give_back(SlotId slot);  // an acquired slot that was never published
   std::byte* data(SlotId slot);
+  size_t offset(SlotId slot) const;          // in the pool, for who reads it through the descriptor
   void publish(SlotId slot, ExpertKey key);  // now calls find it. The key must not be held yet.
   void withdraw(ExpertKey key);  // calls are refused from now on; the slot is free again
   const std::byte* find(ExpertKey key) const;  // weights, or nullptr: refuse
+  std::optional<SlotId> slot_of(ExpertKey key) const;
   std::vector<ExpertKey> held() const;
+  const std::byte* base() const { return pool_.base(); }  // stays the same for life
 
  private:
   ExpertSlots(MemoryPool pool, int num_slots, size_t slot_bytes);

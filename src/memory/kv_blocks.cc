@@ -17,21 +17,45 @@ Result<size_t> total_bytes(int num_blocks, int num_layers, size_t layer_block_by
 
 }  // namespace
 
-KvBlocks::KvBlocks(MemoryPool pool, int num_blocks, int num_layers, size_t layer_block_bytes)
+KvBlocks::KvBlocks(MemoryPool pool, int max_blocks, int num_layers, size_t layer_block_bytes)
     : pool_(std::move(pool)),
-      num_blocks_(num_blocks),
+      max_blocks_(max_blocks),
       num_layers_(num_layers),
       layer_block_bytes_(layer_block_bytes) {}
 
+Result<KvBlocks> KvBlocks::reserve(int max_blocks, int num_layers, size_t layer_block_bytes,
+                                   DeviceLedger& ledger, int fd) {
+  FASTEEP_TRY(const size_t size, total_bytes(max_blocks, num_layers, layer_block_bytes));
+  FASTEEP_TRY(MemoryPool pool, MemoryPool::create(PoolTag::kKv, size, ledger, fd));
+  return KvBlocks(std::move(pool), max_blocks, num_layers, layer_block_bytes);
+}
+
 Result<KvBlocks> KvBlocks::create(int num_blocks, int num_layers, size_t layer_block_bytes,
                                   DeviceLedger& ledger) {
-  FASTEEP_TRY(const size_t size, total_bytes(num_blocks, num_layers, layer_block_bytes));
-  FASTEEP_TRY(MemoryPool pool, MemoryPool::create(PoolTag::kKv, size, ledger));
-  const Result<void> committed = pool.commit(0, size);
-  if (!committed)
-    return committed.error().with("{} KV blocks of {} bytes", num_blocks, size / num_blocks);
-  return KvBlocks(std::move(pool), num_blocks, num_layers, layer_block_bytes);
+  FASTEEP_TRY(KvBlocks blocks, reserve(num_blocks, num_layers, layer_block_bytes, ledger));
+  FASTEEP_TRY_VOID(blocks.set_num_blocks(num_blocks));
+  return blocks;
 }
+
+Result<void> KvBlocks::set_num_blocks(int num_blocks) {
+  CHECK(num_blocks >= 0 && num_blocks <= max_blocks_, "{} KV blocks of at most {}", num_blocks,
+        max_blocks_);
+  const size_t before = static_cast<size_t>(num_blocks_) * block_bytes();
+  const size_t after = static_cast<size_t>(num_blocks) * block_bytes();
+  if (after > before) {
+    const Result<void> committed = pool_.commit(before, after - before);
+    if (!committed) {
+      release_behind(before);
+      return committed.error().with("{} KV blocks of {} bytes", num_blocks, block_bytes());
+    }
+  } else {
+    release_behind(after);
+  }
+  num_blocks_ = num_blocks;
+  return {};
+}
+
+void KvBlocks::release_behind(size_t size) { pool_.release(size, pool_.reserved_bytes() - size); }
 
 int KvBlocks::num_blocks() const { return num_blocks_; }
 size_t KvBlocks::block_bytes() const {

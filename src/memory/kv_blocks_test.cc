@@ -50,6 +50,28 @@ TEST(KvBlocks, AFullLedgerIsAnErrorAndLeavesNothingBehind) {
   EXPECT_EQ(ledger.granted(PoolTag::kKv), 0u);
 }
 
+TEST(KvBlocks, TheirNumberChangesInPlace) {
+  DeviceLedger ledger(4 * kSlabBytes);
+  KvBlocks blocks = KvBlocks::reserve(10, 1, kSlabBytes / 2, ledger).value();
+  EXPECT_EQ(blocks.committed_bytes(), 0u);
+  const std::byte* base = blocks.base();
+  ASSERT_TRUE(blocks.set_num_blocks(7));
+  EXPECT_EQ(blocks.committed_bytes(), 4 * kSlabBytes);
+  std::memset(blocks.layer_data(BlockId(2), 0), 7, kSlabBytes / 2);
+  ASSERT_TRUE(blocks.set_num_blocks(3));  // half of the second slab is still used
+  EXPECT_EQ(blocks.committed_bytes(), 2 * kSlabBytes);
+  EXPECT_EQ(ledger.granted(PoolTag::kKv), 2 * kSlabBytes);
+  EXPECT_EQ(blocks.layer_data(BlockId(2), 0)[kSlabBytes / 2 - 1], std::byte{7});
+  const auto refused = blocks.set_num_blocks(9);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kExhausted);
+  EXPECT_EQ(blocks.num_blocks(), 3);
+  EXPECT_EQ(blocks.committed_bytes(), 2 * kSlabBytes);
+  ASSERT_TRUE(blocks.set_num_blocks(0));
+  EXPECT_EQ(blocks.committed_bytes(), 0u);
+  EXPECT_EQ(blocks.base(), base);
+}
+
 TEST(KvBlocks, RefusesAbsurdSizes) {
   DeviceLedger ledger(2 * kSlabBytes);
   EXPECT_FALSE(KvBlocks::create(0, 1, 64, ledger));

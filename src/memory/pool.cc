@@ -73,7 +73,7 @@ struct MemoryPool::State {
 
 Result<void> MemoryPool::State::reserve() {
   const size_t size = slabs.size() * kSlabBytes;
-  fd = memfd_create("fasteep-pool", MFD_CLOEXEC);
+  if (fd < 0) fd = memfd_create("fasteep-pool", MFD_CLOEXEC);
   if (fd < 0) return io_error("memfd_create", errno);
   if (ftruncate(fd, static_cast<off_t>(size)) != 0) return io_error("size a pool", errno);
   void* range = mmap(nullptr, size + kSlabBytes, PROT_NONE,
@@ -137,8 +137,10 @@ MemoryPool::MemoryPool(MemoryPool&&) noexcept = default;
 MemoryPool& MemoryPool::operator=(MemoryPool&&) noexcept = default;
 MemoryPool::~MemoryPool() = default;
 
-Result<MemoryPool> MemoryPool::create(PoolTag tag, size_t reserve_bytes, DeviceLedger& ledger) {
+Result<MemoryPool> MemoryPool::create(PoolTag tag, size_t reserve_bytes, DeviceLedger& ledger,
+                                      int fd) {
   auto state = std::make_unique<State>();
+  state->fd = fd;
   state->tag = tag;
   state->ledger = &ledger;
   state->slabs.resize(std::max<size_t>(1, round_up(reserve_bytes) / kSlabBytes), Slab::kFree);

@@ -21,8 +21,10 @@ inline constexpr size_t kSlabBytes = size_t{2} << 20;  // commit and release hap
 class MemoryPool {
  public:
   // Reserves `reserve_bytes` (rounded up to slabs) of address space; no physical page yet.
-  // Pages are a memfd's, made huge by MADV_COLLAPSE where the kernel can.
-  static Result<MemoryPool> create(PoolTag tag, size_t reserve_bytes, DeviceLedger& ledger);
+  // Pages are a memfd's, made huge by MADV_COLLAPSE where the kernel can. fd: an empty memfd that
+  // is taken over, so that peers can read the pool through a descriptor of theirs; -1: its own.
+  static Result<MemoryPool> create(PoolTag tag, size_t reserve_bytes, DeviceLedger& ledger,
+                                   int fd = -1);
   MemoryPool(MemoryPool&&) noexcept;
   MemoryPool& operator=(MemoryPool&&) noexcept;
   ~MemoryPool();

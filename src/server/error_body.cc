@@ -32,6 +32,8 @@ ErrorStatus status_of(ErrorCode code) {
       return {499, "RequestCancelledError"};
     case ErrorCode::kUnavailable:
       return {503, "ServiceUnavailableError", 1};
+    case ErrorCode::kBusy:
+      return {409, "ConflictError"};
     case ErrorCode::kIo:
       return {500, "InternalServerError"};
   }
