@@ -61,6 +61,12 @@ struct SequenceUpdate {
   int cached_prompt_tokens = 0;
 };
 
+// KV of one request as it lies in the blocks of this rank.
+struct HeldKv {
+  std::vector<BlockId> blocks;  // in order of positions
+  int num_computed = 0;         // leading tokens whose KV they hold
+};
+
 struct SchedulerStats {
   int running = 0, waiting = 0;
   int blocks_used = 0, blocks_cached = 0, blocks_free = 0;  // cached: unreferenced, reusable
@@ -74,8 +80,9 @@ class Scheduler {
   ~Scheduler();
 
   // Errors: kExhausted (queue full), kInvalidInput (does not fit max_model_len or all the KV
-  // blocks).
-  Result<void> submit(SequenceRequest request);
+  // blocks). kv_tokens > 0: the KV of its first tokens lies in the blocks that were reserved for it
+  // (reserve()); it runs at once, before all that wait, however long the queue is.
+  Result<void> submit(SequenceRequest request, int kv_tokens = 0);
   void cancel(
       RequestId id);  // its blocks are free at once; a plan in flight drops its rows' results
   StepPlan plan();    // call commit() before the next plan()
@@ -83,6 +90,34 @@ class Scheduler {
   std::vector<SequenceUpdate> commit(const StepPlan& plan, std::span<const TokenId> samples);
   void abandon(const StepPlan& plan);  // the step failed: its sequences are removed, their blocks
                                        // freed (not cached)
+
+  // ---- requests that move between ranks ----
+  // The full blocks of a request that goes on: they keep their content until end_share(id) or until
+  // the request ends by cancel(), whatever else becomes of it. May be repeated as it grows. Error
+  // kNotFound: unknown, or it has no KV here.
+  Result<HeldKv> share(RequestId id);
+  void end_share(RequestId id);
+  // Between commit() and plan(): the request is planned no more, its blocks stay as they are
+  // (the last one may be partly filled). Error kNotFound: unknown, over, or without KV (waiting).
+  Result<HeldKv> park(RequestId id);
+  void resume(RequestId id);  // a parked one goes on where it stood; cancel() lets it go instead
+  // Blocks for a request that will come: at first these, later more in addition. In order of
+  // positions. Error kExhausted: not so many are free without preempting.
+  Result<std::vector<BlockId>> reserve(RequestId id, int num_blocks);
+  void drop_reservation(RequestId id);
+
+  // ---- the number of KV blocks ----
+  // Blocks from num_blocks on are given out no more. When there are too few for what runs, the
+  // youngest are preempted. Error kExhausted (nothing changes): a request, parked or reserved
+  // blocks would not fit any more.
+  Result<void> set_num_blocks(int num_blocks);
+  // Used blocks from the limit on, still in the way. compact() moves up to max_copies of them below
+  // it: the caller copies their bytes before the next plan. Cached ones were forgotten.
+  int num_above_limit() const;
+  struct BlockCopy {
+    BlockId from, to;
+  };
+  std::vector<BlockCopy> compact(int max_copies);
 
   const SchedulerStats& stats() const;
   std::vector<RequestId> requests() const;
