@@ -8,17 +8,48 @@
 namespace fasteep {
 
 BlockManager::BlockManager(int num_blocks, int block_tokens, HashFunction hash)
-    : block_tokens_(block_tokens), hash_(hash) {
+    : limit_(0), block_tokens_(block_tokens), hash_(hash) {
   CHECK(num_blocks > 0 && block_tokens > 0, "{} KV blocks of {} tokens", num_blocks, block_tokens);
-  const size_t count = static_cast<size_t>(num_blocks);
+  set_limit(num_blocks);
+}
+
+void BlockManager::set_limit(int limit) {
+  CHECK(limit > 0 && limit >= num_used_, "a limit of {} KV blocks, {} are used", limit, num_used_);
+  for (int b = limit; b < limit_; ++b) {
+    const BlockId block(b);
+    if (is_used(block) || !at(block).is_published) continue;
+    unlink(block);
+    forget(block);
+  }
+  std::erase_if(free_, [limit](BlockId block) { return block.value >= limit; });
+  const size_t count = std::max(blocks_.size(), static_cast<size_t>(limit));
   blocks_.resize(count);
-  tokens_.resize(count * static_cast<size_t>(block_tokens));
-  index_.reserve(count);
-  for (int b = num_blocks - 1; b >= 0; --b) free_.push_back(BlockId(b));  // block 0 is taken first
+  tokens_.resize(count * static_cast<size_t>(block_tokens_));
+  std::vector<BlockId> added;  // taken after those that were free before, the lowest first
+  for (int b = limit - 1; b >= limit_; --b)
+    if (!is_used(BlockId(b))) added.push_back(BlockId(b));
+  free_.insert(free_.begin(), added.begin(), added.end());
+  limit_ = limit;
+  num_above_limit_ = static_cast<int>(std::count_if(
+      blocks_.begin() + limit, blocks_.end(), [](const Block& b) { return b.references > 0; }));
+}
+
+BlockId BlockManager::move_below_limit(BlockId from) {
+  CHECK(is_used(from) && !is_below_limit(from), "KV block {} need not move below {}", from, limit_);
+  const BlockId to = take_unused();
+  at(to) = at(from);
+  if (at(to).is_published) {
+    index_.at(at(to).hash) = to;
+    std::ranges::copy(tokens_of(from), tokens_of(to).begin());
+  }
+  at(from) = {};
+  --num_above_limit_;
+  return to;
 }
 
 const BlockManager::Block& BlockManager::at(BlockId block) const {
-  CHECK(block.value >= 0 && block.value < num_blocks(), "KV block {} of {}", block, num_blocks());
+  CHECK(block.value >= 0 && block.value < std::ssize(blocks_), "KV block {} of {}", block,
+        blocks_.size());
   return blocks_[static_cast<size_t>(block.value)];
 }
 
@@ -34,16 +65,21 @@ std::span<const TokenId> BlockManager::tokens_of(BlockId block) const {
 
 BlockId BlockManager::allocate() {
   CHECK(num_available() > 0, "all {} KV blocks are used", num_blocks());
+  const BlockId block = take_unused();
+  at(block).references = 1;
+  ++num_used_;
+  return block;
+}
+
+BlockId BlockManager::take_unused() {
   if (free_.empty()) {
     const BlockId evicted(oldest_);
     unlink(evicted);
     forget(evicted);
-    free_.push_back(evicted);
+    return evicted;
   }
   const BlockId block = free_.back();
   free_.pop_back();
-  at(block).references = 1;
-  ++num_used_;
   return block;
 }
 
@@ -61,22 +97,27 @@ bool BlockManager::drop_reference(BlockId block) {
   CHECK(b.references > 0, "KV block {} has no reference to release", block);
   if (--b.references > 0) return false;
   --num_used_;
+  if (!is_below_limit(block)) --num_above_limit_;
   return true;
 }
 
 void BlockManager::release(BlockId block) {
   if (!drop_reference(block)) return;
-  if (at(block).is_published) {
+  if (at(block).is_published && is_below_limit(block)) {
     push_newest(block);
   } else {
-    free_.push_back(block);
+    set_free(block);
   }
 }
 
 void BlockManager::discard(BlockId block) {
-  if (!drop_reference(block)) return;
+  if (drop_reference(block)) set_free(block);
+}
+
+// Not used and not cached. From the limit on it is gone.
+void BlockManager::set_free(BlockId block) {
   if (at(block).is_published) forget(block);
-  free_.push_back(block);
+  if (is_below_limit(block)) free_.push_back(block);
 }
 
 std::optional<PrefixBlock> BlockManager::find(PrefixId parent, uint64_t hash,
@@ -117,8 +158,7 @@ bool BlockManager::make_room_in_index(uint64_t hash) {
   const BlockId holder = found->second;
   if (is_used(holder)) return false;
   unlink(holder);
-  forget(holder);
-  free_.push_back(holder);
+  set_free(holder);
   return true;
 }
 

@@ -1,17 +1,12 @@
 #include "scheduler/scheduler.h"
 
 #include <algorithm>
-#include <map>
-#include <unordered_map>
 #include <utility>
 
-#include "scheduler/block_manager.h"
-#include "scheduler/sequence.h"
+#include "scheduler/scheduler_state.h"
 
 namespace fasteep {
 namespace {
-
-int ceil_div(int64_t a, int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
 void check_options(const SchedulerOptions& o) {
   CHECK(o.max_num_seqs > 0, "max_num_seqs {}", o.max_num_seqs);
@@ -20,13 +15,6 @@ void check_options(const SchedulerOptions& o) {
   CHECK(o.max_waiting > 0, "max_waiting {}", o.max_waiting);
   CHECK(o.prefill_chunk >= 0, "prefill_chunk {}", o.prefill_chunk);
 }
-
-// A sequence and how many rows it gets in the step being planned.
-struct Grant {
-  Sequence* sequence;
-  int rows;
-  bool is_decode;
-};
 
 PlannedSequence planned(const Grant& grant) {
   const Sequence& sequence = *grant.sequence;
@@ -46,52 +34,20 @@ PlannedSequence planned(const Grant& grant) {
 
 }  // namespace
 
-// A sequence is waiting (holds no block) or running. All running ones arrived before all waiting
-// ones: admission goes by arrival, and preemption takes the youngest back to the front of the
-// queue.
-struct Scheduler::State {
-  explicit State(const SchedulerOptions& o)
-      : options(o), blocks(o.num_blocks, o.block_tokens, &block_hash) {
-    check_options(o);
-  }
+Scheduler::State::State(const SchedulerOptions& o)
+    : options(o), blocks(o.num_blocks, o.block_tokens, &block_hash) {
+  check_options(o);
+}
 
-  Result<void> check_request(const SequenceRequest& request) const;
-  Result<void> check_fits(const SequenceRequest& request) const;
+int Scheduler::State::watermark() const {
+  if (running.empty()) return 0;  // then nobody else can be hurt, and waiting would not help
+  return std::max(ceil_div(options.num_blocks, 100), static_cast<int>(running.size()));
+}
 
-  int longest_chunk() const {
-    return options.prefill_chunk > 0 ? options.prefill_chunk : options.max_num_batched_tokens;
-  }
-  int watermark() const {
-    if (running.empty()) return 0;  // then nobody else can be hurt, and waiting would not help
-    return std::max(ceil_div(options.num_blocks, 100), static_cast<int>(running.size()));
-  }
-
-  bool grant_running(std::vector<Grant>& grants);
-  int reserve_blocks(Sequence& sequence, int rows);
-  void preempt_youngest();
-  void admit(std::vector<Grant>& grants);
-  int try_admit(Sequence& sequence, int rows_left);
-  void count_first_admission(const Sequence& sequence, int prefix_tokens);
-
-  Sequence* in_flight_sequence(size_t index);
-  std::optional<SequenceUpdate> advance(Sequence& sequence, const PlannedSequence& rows,
-                                        TokenId sample);
-  void remove(Sequence& sequence);
-  void check_in_flight(const StepPlan& plan);
-
-  SchedulerOptions options;
-  BlockManager blocks;
-  std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences;
-  std::map<uint64_t, Sequence*> waiting;  // by arrival
-  std::vector<Sequence*> running;         // by arrival
-  struct Flight {
-    RequestId id;
-    uint64_t arrival;  // tells a sequence from a later one with the same id
-  };
-  std::vector<Flight> in_flight;  // one for each planned sequence
-  uint64_t next_arrival = 0;
-  SchedulerStats stats;
-};
+int Scheduler::State::blocks_needed(int64_t prompt_tokens, int max_tokens) const {
+  const int64_t longest = std::min<int64_t>(prompt_tokens + max_tokens, options.max_model_len);
+  return ceil_div(longest - 1, options.block_tokens);  // the last token needs no KV
+}
 
 Result<void> Scheduler::State::check_request(const SequenceRequest& request) const {
   const int64_t length = std::ssize(request.prompt);
@@ -114,14 +70,15 @@ Result<void> Scheduler::State::check_fits(const SequenceRequest& request) const 
     return invalid_input(
         "the prompt has {} tokens: at most {} leave room to generate one within max-model-len {}",
         length, options.max_model_len - 1, options.max_model_len);
-  const int64_t to_generate = int64_t{request.max_tokens} - request.num_delivered;
-  const int64_t longest = std::min<int64_t>(length + to_generate, options.max_model_len);
-  const int needed = ceil_div(longest - 1, options.block_tokens);  // the last token needs no KV
-  if (needed > options.num_blocks)
+  const int needed = blocks_needed(length - request.num_delivered, request.max_tokens);
+  if (needed > options.num_blocks) {
+    const int64_t to_generate = std::min<int64_t>(
+        int64_t{request.max_tokens} - request.num_delivered, options.max_model_len - length);
     return invalid_input(
         "{} prompt tokens and {} to generate need {} KV blocks of {} tokens, the rank has {}: "
         "shorten the prompt or lower max_tokens",
-        length, longest - length, needed, options.block_tokens, options.num_blocks);
+        length, to_generate, needed, options.block_tokens, options.num_blocks);
+  }
   return {};
 }
 
@@ -137,20 +94,25 @@ bool Scheduler::State::grant_running(std::vector<Grant>& grants) {
     const bool is_decode = sequence.num_uncomputed() == 1;
     int rows = is_decode ? 1 : std::min({sequence.num_uncomputed(), longest_chunk(), prefill_rows});
     if (rows == 0) continue;
-    rows = reserve_blocks(sequence, rows);
-    if (rows == 0) break;  // it was the youngest and gave way itself
+    rows = take_blocks(sequence, rows);
+    if (rows == 0) break;  // it was the youngest: it gave way itself, or must wait
     if (!is_decode) prefill_rows -= rows;
     grants.push_back({&sequence, rows, is_decode});
   }
   return stats.preemptions > preemptions_before;
 }
 
-// Makes room for up to `rows` rows, at least one unless the sequence itself is preempted (0).
-int Scheduler::State::reserve_blocks(Sequence& sequence, int rows) {
+// Makes room for up to `rows` rows, at least one unless the sequence itself is preempted (0). The
+// last one that runs keeps its blocks and waits (0) while held blocks leave it no room.
+int Scheduler::State::take_blocks(Sequence& sequence, int rows) {
   while (sequence.rows_that_fit(blocks) == 0) {
     const bool is_youngest = running.back() == &sequence;
-    CHECK(running.size() > 1, "request {} was admitted and does not fit {} KV blocks",
-          sequence.id(), options.num_blocks);
+    if (running.size() == 1) {
+      CHECK(!parked.empty() || !held.empty(),
+            "request {} was admitted and does not fit {} KV blocks", sequence.id(),
+            options.num_blocks);
+      return 0;
+    }
     preempt_youngest();
     if (is_youngest) return 0;
   }
@@ -167,17 +129,24 @@ void Scheduler::State::preempt_youngest() {
   ++stats.preemptions;
 }
 
+void Scheduler::State::enter_running(Sequence& sequence) {
+  const auto younger = std::find_if(running.begin(), running.end(), [&](const Sequence* other) {
+    return other->arrival() > sequence.arrival();
+  });
+  running.insert(younger, &sequence);
+}
+
 // Only while a row is left: so no more run than a step has rows, and every decode always gets its
-// one.
+// one. The places of parked ones stay theirs.
 void Scheduler::State::admit(std::vector<Grant>& grants) {
   int rows_left = options.max_num_batched_tokens;
   for (const Grant& grant : grants) rows_left -= grant.rows;
-  while (!waiting.empty() && rows_left > 0 && std::ssize(running) < options.max_num_seqs) {
+  while (!waiting.empty() && rows_left > 0 && num_with_blocks() < most_running()) {
     Sequence& sequence = *waiting.begin()->second;
     const int rows = try_admit(sequence, rows_left);
     if (rows == 0) return;  // nobody overtakes it
     waiting.erase(waiting.begin());
-    running.push_back(&sequence);
+    enter_running(sequence);
     grants.push_back({&sequence, rows, sequence.num_uncomputed() == 1});
     rows_left -= rows;
   }
@@ -235,7 +204,7 @@ std::optional<SequenceUpdate> Scheduler::State::advance(Sequence& sequence,
 
 // It holds no blocks any more.
 void Scheduler::State::remove(Sequence& sequence) {
-  if (waiting.erase(sequence.arrival()) == 0)
+  if (waiting.erase(sequence.arrival()) == 0 && parked.erase(sequence.arrival()) == 0)
     running.erase(std::find(running.begin(), running.end(), &sequence));
   sequences.erase(RequestId(sequence.id()));
 }
@@ -252,10 +221,15 @@ void Scheduler::State::check_in_flight(const StepPlan& plan) {
 Scheduler::Scheduler(const SchedulerOptions& options) : state_(std::make_unique<State>(options)) {}
 Scheduler::~Scheduler() = default;
 
-Result<void> Scheduler::submit(SequenceRequest request) {
+Result<void> Scheduler::submit(SequenceRequest request, int kv_tokens) {
   State& s = *state_;
   FASTEEP_TRY_VOID(s.check_request(request));
   FASTEEP_TRY_VOID(s.check_fits(request));
+  if (kv_tokens != 0) {
+    FASTEEP_TRY_VOID(s.check_arriving(request, kv_tokens));
+    s.start_arriving(std::move(request), kv_tokens);
+    return {};
+  }
   if (std::ssize(s.waiting) >= s.options.max_waiting)
     return make_error(ErrorCode::kExhausted, "{} requests are waiting already: try again later",
                       s.waiting.size());
@@ -268,6 +242,7 @@ Result<void> Scheduler::submit(SequenceRequest request) {
 }
 
 void Scheduler::cancel(RequestId id) {
+  end_share(id);
   const auto found = state_->sequences.find(id);
   if (found == state_->sequences.end()) return;
   found->second->release(state_->blocks);
@@ -329,7 +304,8 @@ void Scheduler::abandon(const StepPlan& plan) {
 
 const SchedulerStats& Scheduler::stats() const {
   State& s = *state_;
-  s.stats.running = static_cast<int>(s.running.size());
+  s.stats.running = s.num_with_blocks();
+  s.stats.parked = static_cast<int>(s.parked.size());
   s.stats.waiting = static_cast<int>(s.waiting.size());
   s.stats.blocks_used = s.blocks.num_used();
   s.stats.blocks_cached = s.blocks.num_cached();
@@ -338,9 +314,10 @@ const SchedulerStats& Scheduler::stats() const {
 }
 
 std::vector<RequestId> Scheduler::requests() const {
+  std::map<uint64_t, RequestId> by_arrival;
+  for (const auto& [id, sequence] : state_->sequences) by_arrival.emplace(sequence->arrival(), id);
   std::vector<RequestId> ids;
-  for (const Sequence* sequence : state_->running) ids.push_back(sequence->id());
-  for (const auto& [arrival, sequence] : state_->waiting) ids.push_back(sequence->id());
+  for (const auto& [arrival, id] : by_arrival) ids.push_back(id);
   return ids;
 }
 

@@ -68,8 +68,10 @@ struct HeldKv {
 };
 
 struct SchedulerStats {
-  int running = 0, waiting = 0;
-  int blocks_used = 0, blocks_cached = 0, blocks_free = 0;  // cached: unreferenced, reusable
+  int running = 0, waiting = 0;  // running: parked ones included
+  int parked = 0;
+  // cached: unreferenced, reusable. The sum is the number of blocks and those used above the limit.
+  int blocks_used = 0, blocks_cached = 0, blocks_free = 0;
   uint64_t preemptions = 0, prefix_hit_tokens = 0, prefix_query_tokens = 0, steps = 0;
   uint64_t prompt_tokens = 0, generated_tokens = 0;
 };
@@ -81,7 +83,11 @@ class Scheduler {
 
   // Errors: kExhausted (queue full), kInvalidInput (does not fit max_model_len or all the KV
   // blocks). kv_tokens > 0: the KV of its first tokens lies in the blocks that were reserved for it
-  // (reserve()); it runs at once, before all that wait, however long the queue is.
+  // (reserve()); it takes them over (those it needs not yet are free) and runs at once, before all
+  // that wait, however long the queue is. If max_num_seqs run already, the youngest is preempted.
+  // It counts as the oldest of all, so it is preempted last. Its updates say 0 cached prompt
+  // tokens: the rank it comes from has told them. kInvalidInput also: the reservation is smaller,
+  // or not at least the last token is left to be computed; on every error the reservation stays.
   Result<void> submit(SequenceRequest request, int kv_tokens = 0);
   void cancel(
       RequestId id);  // its blocks are free at once; a plan in flight drops its rows' results
@@ -92,27 +98,38 @@ class Scheduler {
                                        // freed (not cached)
 
   // ---- requests that move between ranks ----
-  // The full blocks of a request that goes on: they keep their content until end_share(id) or until
-  // the request ends by cancel(), whatever else becomes of it. May be repeated as it grows. Error
-  // kNotFound: unknown, or it has no KV here.
+  // Shared, parked and reserved blocks are kept whatever others need. While they leave no room even
+  // for the oldest request that runs, plan() may be empty until one of them is given back.
+
+  // The full blocks of a request that goes on: they keep their content until end_share(id) or
+  // cancel(id), also when it is preempted or finishes. May be repeated as it grows; blocks told
+  // earlier are kept, too. Error kNotFound: unknown, or it has no KV here.
   Result<HeldKv> share(RequestId id);
-  void end_share(RequestId id);
-  // Between commit() and plan(): the request is planned no more, its blocks stay as they are
-  // (the last one may be partly filled). Error kNotFound: unknown, over, or without KV (waiting).
+  void end_share(RequestId id);  // ignored if it shares nothing
+  // Between commit() and plan(): the request is planned no more and never preempted, its place and
+  // its blocks stay as they are (the last one may be partly filled). Repeated: the same again.
+  // Error kNotFound: unknown, over, or without KV (waiting).
   Result<HeldKv> park(RequestId id);
-  void resume(RequestId id);  // a parked one goes on where it stood; cancel() lets it go instead
-  // Blocks for a request that will come: at first these, later more in addition. In order of
-  // positions. Error kExhausted: not so many are free without preempting.
+  // A parked one goes on where it stood; cancel() lets it go instead. If all places were taken
+  // meanwhile, the youngest is preempted. Ignored if it is not parked.
+  void resume(RequestId id);
+  // Between commit() and plan(): num_blocks > 0 more blocks for a request that will come, for the
+  // positions behind those of its earlier ones. Cached prefixes may go for them. Error kExhausted:
+  // not so many are available without preempting or taking what running ones may soon need.
   Result<std::vector<BlockId>> reserve(RequestId id, int num_blocks);
-  void drop_reservation(RequestId id);
+  std::vector<BlockId> reservation(RequestId id) const;  // all of them, in order of positions
+  void drop_reservation(RequestId id);  // not done by cancel(): copies may still come
 
   // ---- the number of KV blocks ----
-  // Blocks from num_blocks on are given out no more. When there are too few for what runs, the
-  // youngest are preempted. Error kExhausted (nothing changes): a request, parked or reserved
-  // blocks would not fit any more.
+  // Both between commit() and plan(). Blocks from num_blocks on are given out no more, and no more
+  // than num_blocks are used in all. When there are too few for what runs, the youngest are
+  // preempted. Errors (nothing changes): kExhausted (a request alone might come not to fit, or the
+  // oldest running one beside parked, reserved and shared blocks does not), kInvalidInput (none).
   Result<void> set_num_blocks(int num_blocks);
   // Used blocks from the limit on, still in the way. compact() moves up to max_copies of them below
-  // it: the caller copies their bytes before the next plan. Cached ones were forgotten.
+  // it: the caller copies their bytes before the next plan. Cached ones were forgotten. Shared,
+  // parked and reserved blocks do not move, because others know their numbers: they stay in the way
+  // until they are given back.
   int num_above_limit() const;
   struct BlockCopy {
     BlockId from, to;
@@ -120,7 +137,7 @@ class Scheduler {
   std::vector<BlockCopy> compact(int max_copies);
 
   const SchedulerStats& stats() const;
-  std::vector<RequestId> requests() const;
+  std::vector<RequestId> requests() const;  // by arrival
   // Leading tokens of `prompt` found in the prefix cache now.
   int cached_prefix_tokens(std::span<const TokenId> prompt) const;
   // Forces the preemption of the youngest running sequence (tests). False if none can be.

@@ -64,6 +64,19 @@ void Sequence::adopt_prefix(std::span<const PrefixBlock> prefix, BlockManager& m
   if (!cached_prompt_tokens_) cached_prompt_tokens_ = std::min(num_computed_, prompt_tokens_);
 }
 
+void Sequence::adopt_computed(std::vector<BlockId> blocks, int num_computed,
+                              BlockManager& manager) {
+  CHECK(blocks_.empty() && num_computed_ == 0, "request {} holds blocks already", id());
+  blocks_ = std::move(blocks);
+  cached_prompt_tokens_ = 0;
+  mark_computed(num_computed, manager);
+}
+
+void Sequence::renumber(const std::unordered_map<BlockId, BlockId>& moved) {
+  for (BlockId& block : blocks_)
+    if (const auto found = moved.find(block); found != moved.end()) block = found->second;
+}
+
 int Sequence::rows_that_fit(const BlockManager& manager) const {
   const int64_t blocks = std::ssize(blocks_) + manager.num_available();
   const int64_t rows = blocks * manager.block_tokens() - num_computed_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "scheduler/block_manager.h"
@@ -32,7 +33,7 @@ class Sequence {
 
   int planned_rows() const { return planned_rows_; }  // in the plan in flight
   void set_planned_rows(int rows) { planned_rows_ = rows; }
-  // What the first admission found in the prefix cache; empty before it.
+  // What the first admission found in the prefix cache; empty before it. 0 if it came with its KV.
   std::optional<int> cached_prompt_tokens() const { return cached_prompt_tokens_; }
 
   // Appends a generated token. End: its stop tokens first, then max_tokens or max_model_len.
@@ -43,6 +44,11 @@ class Sequence {
   std::vector<PrefixBlock> find_prefix(const BlockManager& manager);
   // Starts from these blocks. It must hold none yet.
   void adopt_prefix(std::span<const PrefixBlock> prefix, BlockManager& manager);
+  // Starts from blocks in which the KV of its first num_computed tokens lies already, computed
+  // elsewhere. It must hold none yet, and takes over one reference to each.
+  void adopt_computed(std::vector<BlockId> blocks, int num_computed, BlockManager& manager);
+  // What it holds has other numbers now.
+  void renumber(const std::unordered_map<BlockId, BlockId>& moved);
   // Rows that the blocks it holds and those available could take.
   int rows_that_fit(const BlockManager& manager) const;
   // Allocates blocks for positions below num_computed() + rows. They must be available.
