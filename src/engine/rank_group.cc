@@ -202,7 +202,7 @@ void RankGroup::disconnect(RankId rank) {
 void RankGroup::leave_view(RankId rank) {
   const std::string only_there = experts_only_on(*view_, rank);
   if (only_there.empty() && view_->members().size() > 1) {
-    auto rest = without_rank(*view_, rank);
+    auto rest = without_rank(*view_, rank, Epoch(view_->epoch().value + 1));
     CHECK(rest.has_value(), "{}", rest.error().message());
     view_ = std::make_shared<const View>(std::move(*rest));
     return publish();

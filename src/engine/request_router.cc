@@ -1,5 +1,7 @@
 #include "engine/request_router.h"
 
+#include <algorithm>
+
 namespace fasteep {
 namespace {
 
@@ -15,7 +17,17 @@ constexpr int kPrefixLoadExtra = 4;
 RequestRouter::RequestRouter(const RouterOptions& options)
     : options_(options), prefixes_(options.block_tokens, kIndexedBlocks) {}
 
-void RequestRouter::add_rank(RankId rank, int64_t kv_tokens) { loads_[rank] = {kv_tokens, 0, 0}; }
+void RequestRouter::add_rank(RankId rank, int64_t kv_tokens) { loads_[rank] = {kv_tokens}; }
+
+void RequestRouter::set_admitting(RankId rank, bool admitting) {
+  const auto found = loads_.find(rank);
+  if (found != loads_.end()) found->second.admitting = admitting;
+}
+
+void RequestRouter::set_kv_tokens(RankId rank, int64_t kv_tokens) {
+  const auto found = loads_.find(rank);
+  if (found != loads_.end()) found->second.kv_tokens = kv_tokens;
+}
 
 void RequestRouter::remove_rank(RankId rank) {
   loads_.erase(rank);
@@ -35,7 +47,7 @@ bool RequestRouter::is_better(const Load& a, const Load& b) const {
 std::optional<RankId> RequestRouter::most_room() const {
   std::optional<RankId> best;
   for (const auto& [rank, load] : loads_) {
-    if (load.requests >= options_.max_requests) continue;
+    if (!takes_more(load)) continue;
     if (!best || is_better(load, loads_.at(*best))) best = rank;
   }
   return best;
@@ -47,7 +59,7 @@ std::optional<RankId> RequestRouter::best_prefix(std::span<const TokenId> prompt
   const auto tokens_of = [&](RankId rank) { return cached[static_cast<size_t>(rank.value)]; };
   std::optional<RankId> best;
   for (const auto& [rank, load] : loads_) {
-    if (tokens_of(rank) == 0 || load.requests >= options_.max_requests) continue;
+    if (tokens_of(rank) == 0 || !takes_more(load)) continue;
     const bool longer = !best || tokens_of(rank) > tokens_of(*best);
     const bool equal = best && tokens_of(rank) == tokens_of(*best);
     if (longer || (equal && is_better(load, loads_.at(*best)))) best = rank;
@@ -56,7 +68,9 @@ std::optional<RankId> RequestRouter::best_prefix(std::span<const TokenId> prompt
 }
 
 Result<RankId> RequestRouter::choose(std::span<const TokenId> prompt) const {
-  if (loads_.empty()) return make_error(ErrorCode::kUnavailable, "no rank serves");
+  if (std::ranges::none_of(loads_, [](const auto& l) { return l.second.admitting; })) {
+    return make_error(ErrorCode::kUnavailable, "no rank serves");
+  }
   const std::optional<RankId> roomy = most_room();
   if (!roomy) {
     return make_error(ErrorCode::kExhausted,

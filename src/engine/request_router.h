@@ -23,8 +23,12 @@ class RequestRouter {
 
   void add_rank(RankId rank, int64_t kv_tokens);
   void remove_rank(RankId rank);
+  bool has_rank(RankId rank) const { return loads_.contains(rank); }
+  // A rank that is not admitting is not chosen; its requests stay counted.
+  void set_admitting(RankId rank, bool admitting);
+  void set_kv_tokens(RankId rank, int64_t kv_tokens);
 
-  // Errors: kExhausted (every rank has max_requests), kUnavailable (no rank).
+  // Errors: kExhausted (every admitting rank has max_requests), kUnavailable (no rank admits).
   Result<RankId> choose(std::span<const TokenId> prompt) const;
   // `tokens` is the KV that the request may come to need.
   void on_assigned(RankId rank, std::span<const TokenId> prompt, int64_t tokens);
@@ -36,7 +40,11 @@ class RequestRouter {
     int64_t kv_tokens = 0;
     int64_t tokens = 0;  // promised to its requests
     int requests = 0;
+    bool admitting = true;
   };
+  bool takes_more(const Load& load) const {
+    return load.admitting && load.requests < options_.max_requests;
+  }
   bool is_better(const Load& a, const Load& b) const;
   std::optional<RankId> most_room() const;
   std::optional<RankId> best_prefix(std::span<const TokenId> prompt) const;

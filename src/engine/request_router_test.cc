@@ -83,5 +83,25 @@ TEST(RequestRouter, ALostRankGetsNothing) {
   EXPECT_EQ(router.choose(tokens(0, 64)).error().code(), ErrorCode::kUnavailable);
 }
 
+TEST(RequestRouter, ARankThatLeavesIsNotChosenAndItsRequestsStayCounted) {
+  RequestRouter router = two_ranks();
+  router.on_assigned(RankId(0), tokens(0, 64), 100);
+  router.set_admitting(RankId(0), false);
+  EXPECT_EQ(*router.choose(tokens(0, 64)), RankId(1)) << "although the other has the prefix";
+  router.set_admitting(RankId(1), false);
+  EXPECT_EQ(router.choose(tokens(0, 64)).error().code(), ErrorCode::kUnavailable);
+  router.set_admitting(RankId(0), true);
+  router.on_ended(RankId(0), tokens(0, 64), 100);
+  EXPECT_EQ(*router.choose(tokens(500, 64)), RankId(0));
+}
+
+TEST(RequestRouter, RoomFollowsTheKvThatARankHasNow) {
+  RequestRouter router = two_ranks();
+  router.set_kv_tokens(RankId(1), 1500);
+  EXPECT_EQ(*router.choose(tokens(0, 3)), RankId(1));
+  router.set_kv_tokens(RankId(1), 500);
+  EXPECT_EQ(*router.choose(tokens(0, 3)), RankId(0));
+}
+
 }  // namespace
 }  // namespace fasteep

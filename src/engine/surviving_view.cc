@@ -27,7 +27,7 @@ std::string experts_only_on(const View& view, RankId rank) {
   return fmt::format("experts {} of layer {} ({} in all)", names, lost.front().first, lost.size());
 }
 
-Result<View> without_rank(const View& view, RankId rank) {
+Result<View> without_rank(const View& view, RankId rank, Epoch epoch) {
   std::vector<Member> members;
   for (const Member& member : view.members()) {
     if (member.rank != rank) members.push_back(member);
@@ -42,8 +42,7 @@ Result<View> without_rank(const View& view, RankId rank) {
       table.push_back(std::move(row));
     }
   }
-  return View::create(Epoch(view.epoch().value + 1), std::move(members), view.shape(),
-                      std::move(table));
+  return View::create(epoch, std::move(members), view.shape(), std::move(table));
 }
 
 }  // namespace fasteep

@@ -10,7 +10,7 @@ namespace fasteep {
 // all)"; empty when every expert has another.
 std::string experts_only_on(const View& view, RankId rank);
 
-// The view without the rank, one epoch later. Every expert has a replica elsewhere.
-Result<View> without_rank(const View& view, RankId rank);
+// The view without the rank, as `epoch`. Every expert has a replica elsewhere.
+Result<View> without_rank(const View& view, RankId rank, Epoch epoch);
 
 }  // namespace fasteep

@@ -19,15 +19,15 @@ TEST(SurvivingView, NamesTheExpertsThatOnlyTheLostRankHad) {
 TEST(SurvivingView, NothingIsLostWithAReplicaOfEverything) {
   const View view = a_view(4);
   EXPECT_EQ(experts_only_on(view, RankId(1)), "");
-  auto rest = without_rank(view, RankId(1));
+  auto rest = without_rank(view, RankId(1), Epoch(7));
   ASSERT_TRUE(rest);
-  EXPECT_EQ(rest->epoch(), Epoch(2));
+  EXPECT_EQ(rest->epoch(), Epoch(7));
   EXPECT_FALSE(rest->is_member(RankId(1), Incarnation(1)));
   EXPECT_EQ(rest->experts_of(RankId(0)).size(), 8u);
 }
 
 TEST(SurvivingView, AnExpertWithoutReplicaMakesNoView) {
-  EXPECT_FALSE(without_rank(a_view(0), RankId(1)));
+  EXPECT_FALSE(without_rank(a_view(0), RankId(1), Epoch(2)));
 }
 
 }  // namespace
