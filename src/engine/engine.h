@@ -44,12 +44,14 @@ struct RankStatus {
   RankId rank;
   Incarnation incarnation;
   int pid = 0;
-  std::string state;  // "starting", "active", "dead"
+  std::string state;  // "starting", "shadow", "active", "leaving", "dead"
   Epoch adopted_epoch;
   int running = 0, waiting = 0;  // requests
   int64_t kv_tokens = 0, kv_tokens_used = 0;
   int slots = 0;
-  std::vector<std::pair<std::string, int64_t>> bytes_by_tag;
+  std::vector<std::pair<std::string, int64_t>> bytes_by_tag;     // granted to its pools
+  std::vector<std::pair<std::string, int64_t>> resident_by_tag;  // in its memory files, by the
+                                                                 // kernel; in ElasticState only
 };
 
 struct EngineStatus {

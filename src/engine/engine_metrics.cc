@@ -21,8 +21,7 @@ EngineMetrics::GaugeFamily& EngineMetrics::gauge(const char* name, const char* h
 void EngineMetrics::add_counter(const char* name, const char* help, const char* label,
                                 uint64_t (api::Stats::*value)() const,
                                 prometheus::Labels more_labels) {
-  CounterFamily& family = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_);
-  counters_.push_back({&family, label, std::move(more_labels), value});
+  counters_.push_back({&counter(name, help), label, std::move(more_labels), value});
 }
 
 EngineMetrics::EngineMetrics()
@@ -36,13 +35,31 @@ EngineMetrics::EngineMetrics()
       kv_tokens_(gauge("eep_rank_kv_tokens", "Tokens that fit a rank's KV blocks")),
       kv_tokens_used_(gauge("eep_rank_kv_tokens_used", "Tokens of blocks in use")),
       bytes_(gauge("eep_rank_bytes", "Memory granted to a rank's pools, by tag")),
-      losses_(prometheus::BuildCounter()
-                  .Name("eep_rank_losses_total")
-                  .Help("Ranks that died or were given up while they served")
-                  .Register(*registry_)) {
+      losses_(
+          counter("eep_rank_losses_total", "Ranks that died or were given up while they served")),
+      resize_running_(gauge("eep_resize_running", "1 while a resize runs")),
+      adoption_lag_(gauge("eep_adoption_lag_seconds",
+                          "From the newest view's publication to its adoption by a rank")),
+      token_gap_(gauge("eep_resize_longest_token_gap_seconds",
+                       "Longest time between two tokens of a stream during the last resize")),
+      resizes_(counter("eep_resize_total", "Resizes by outcome")),
+      phase_seconds_(counter("eep_resize_phase_seconds_total", "Time in the phases of resizes")),
+      bytes_moved_(counter("eep_resize_bytes_moved_total", "Bytes copied by resizes, by tag")),
+      requests_moved_(
+          counter("eep_requests_moved_total", "Requests that left a retiring rank, by method")) {
   losses_.Add({});
+  set_resize_running(false);
+  token_gap_.Add({});
+  for (const OperationOutcome outcome :
+       {OperationOutcome::kSucceeded, OperationOutcome::kRolledBack}) {
+    resizes_.Add({{"outcome", std::string(to_string(outcome))}});
+  }
   add_scheduler_counters();
   add_exchange_counters();
+}
+
+EngineMetrics::CounterFamily& EngineMetrics::counter(const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(*registry_);
 }
 
 void EngineMetrics::add_scheduler_counters() {
@@ -120,6 +137,10 @@ void EngineMetrics::set_instance(int num_active_ranks, Epoch epoch) {
 
 void EngineMetrics::on_lost(RankId rank) {
   losses_.Add({}).Increment();
+  on_exited(rank);
+}
+
+void EngineMetrics::on_exited(RankId rank) {
   api::Stats rest = last_[rank];
   for (auto set : {&api::Stats::set_running, &api::Stats::set_waiting, &api::Stats::set_blocks_used,
                    &api::Stats::set_blocks_cached, &api::Stats::set_blocks_free}) {
@@ -129,6 +150,29 @@ void EngineMetrics::on_lost(RankId rank) {
   set_memory(rank, 0,
              {{"replicated", 0}, {"experts", 0}, {"kv", 0}, {"workspace", 0}, {"exchange", 0}});
   last_.erase(rank);
+}
+
+void EngineMetrics::set_resize_running(bool running) {
+  resize_running_.Add({}).Set(running ? 1 : 0);
+}
+
+void EngineMetrics::on_resize_over(const OperationStatus& operation) {
+  resizes_.Add({{"outcome", std::string(to_string(operation.outcome))}}).Increment();
+  for (const OperationPhase& phase : operation.phases) {
+    phase_seconds_.Add({{"phase", phase.name}}).Increment(phase.seconds);
+  }
+  for (const auto& [tag, bytes] : operation.bytes_moved) {
+    bytes_moved_.Add({{"tag", tag}}).Increment(static_cast<double>(bytes));
+  }
+  token_gap_.Add({}).Set(operation.longest_token_gap_s);
+}
+
+void EngineMetrics::on_request_moved(KvMove method) {
+  requests_moved_.Add({{"method", std::string(to_string(method))}}).Increment();
+}
+
+void EngineMetrics::on_adopted(const AdoptionLag& lag) {
+  adoption_lag_.Add(of_rank(kEngine, lag.rank)).Set(lag.seconds);
 }
 
 std::string EngineMetrics::text() const {

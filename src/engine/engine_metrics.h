@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/ids.h"
+#include "engine/elastic.h"
 #include "rank/api.pb.h"
 
 namespace fasteep {
@@ -27,6 +28,12 @@ class EngineMetrics {
   void set_instance(int num_active_ranks, Epoch epoch);
   // Its gauges fall to 0; its counters stay.
   void on_lost(RankId rank);
+  void on_exited(RankId rank);  // the same of a rank that was told to end
+
+  void set_resize_running(bool running);
+  void on_resize_over(const OperationStatus& operation);
+  void on_request_moved(KvMove method);
+  void on_adopted(const AdoptionLag& lag);
 
   std::string text() const;
 
@@ -44,11 +51,14 @@ class EngineMetrics {
                    uint64_t (api::Stats::*value)() const, prometheus::Labels more_labels = {});
   void add_scheduler_counters();
   void add_exchange_counters();
+  CounterFamily& counter(const char* name, const char* help);
 
   std::shared_ptr<prometheus::Registry> registry_;
   GaugeFamily &running_, &waiting_, &kv_usage_, &ranks_, &epoch_, &kv_tokens_, &kv_tokens_used_,
       &bytes_;
   CounterFamily& losses_;
+  GaugeFamily &resize_running_, &adoption_lag_, &token_gap_;
+  CounterFamily &resizes_, &phase_seconds_, &bytes_moved_, &requests_moved_;
   std::vector<RankCounter> counters_;
   std::map<RankId, api::Stats> last_;  // of the living incarnation
 };

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/engine.h"
 
 namespace fasteep {
@@ -15,6 +16,7 @@ struct JournalEntry {
   RankId rank;
   std::vector<TokenId> delivered;  // in order, each position once
   int cached_prompt_tokens = 0;
+  TimePoint last_token;  // when it was delivered; the epoch of the clock: none yet
 
   int64_t kv_tokens() const {  // that it may come to need
     return static_cast<int64_t>(request.prompt.size()) + request.max_tokens;
