@@ -58,6 +58,11 @@ int RankSupervisor::pid(RankId rank) const {
   return process ? process->pid : 0;
 }
 
+std::string RankSupervisor::last_words(RankId rank) const {
+  const Process* process = find(rank);
+  return process ? process->last_words : "";
+}
+
 Result<void> RankSupervisor::launch(const Member& member) {
   CHECK(!find(member.rank), "rank {} runs already", member.rank);
   FASTEEP_TRY(SpawnedRank spawned, spawn_rank(program_));

@@ -40,6 +40,8 @@ class RankSupervisor {
 
   size_t num_processes() const { return processes_.size(); }  // not reaped yet
   int pid(RankId rank) const;                                 // 0: none
+  // Why it ends, in its own words or about its messages; empty: it has said nothing.
+  std::string last_words(RankId rank) const;
 
  private:
   struct Process;
